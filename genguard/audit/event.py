@@ -27,6 +27,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from genguard.admission.review import Operation
+from genguard.detection.questions.refused import Refusal
 from genguard.objects.fields import count_values, to_pointer
 from genguard.objects.shown import listed
 
@@ -190,7 +191,7 @@ class Event(msgspec.Struct, rename="camel"):
             return False
         if status.code == _NO_ANSWER:
             return "webhook" in status.message or _TOO_LARGE in status.message
-        if self.owners:
+        if self.owners or status.reason == _TAKEN:
             return True
         is_ending = any(one.reason == _TERMINATING for one in status.details.causes)
         return status.code in _REFUSED and not is_ending
@@ -209,24 +210,15 @@ class Event(msgspec.Struct, rename="camel"):
         return frozenset(one.message.partition('"')[2].partition('"')[0] for one in causes)
 
     @property
-    def is_taken(self) -> bool:
-        """Whether an object of this name is there already."""
-        status = self.response_status
-        return self.verb == "create" and (status.code, status.reason) == (_CONFLICT, _TAKEN)
-
-    @property
-    def why(self) -> str:
-        """Return why it was refused, where the answer tells and others are involved."""
-        if owners := sorted(self.owners):
-            return f"{listed(owners, 3)} own{'s' * (len(owners) == 1)} fields that it applies"
-        return "an object of this name is there" if self.is_taken else ""
-
-    @property
-    def owned_fields(self) -> tuple[str, ...]:
-        """Return pointers of what it applies that others own; of items the list."""
-        causes = [one for one in self.response_status.details.causes if one.reason == _OWNED]
-        sent = decode_object(self.request_object) if causes else None
-        return tuple(_pointer_in(sent, one.field) for one in causes)
+    def refusal(self) -> Refusal:
+        """Return why it was refused, where the answer tells."""
+        owners, causes = sorted(self.owners), self.response_status.details.causes
+        if not owners:
+            is_taken = self.response_status.reason == _TAKEN
+            return "an object of this name is there" if is_taken else "", ()
+        sent, verb = decode_object(self.request_object), "owns" if len(owners) == 1 else "own"
+        owned = tuple(_pointer_in(sent, one.field) for one in causes if one.reason == _OWNED)
+        return f"{listed(owners, 3)} {verb} fields that it applies", owned
 
     @property
     def is_cut(self) -> bool:

@@ -325,7 +325,7 @@ class Reviewing:
             return Unjudged.CUT if event.is_cut else Unjudged.STATE
         if not event.is_stored:
             # A log shows each write that was stored.
-            self._detection.expect_outcomes(found[0][1], event.why, event.owned_fields)
+            self._detection.expect_outcomes(found[0][1], event.refusal)
         self._take(found, event)
         return None
 
@@ -400,5 +400,4 @@ def _is_judged(event: Event, reference: ObjectReference, operation: Operation | 
         return event.is_stored and not reference.subresource
     if operation is Operation.CREATE and reference.subresource:
         return event.is_stored and reference.subresource == _EVICTION
-    is_told = event.is_stored or event.is_refused or event.is_conflict or event.is_taken
-    return operation is not None and is_told
+    return operation is not None and (event.is_stored or event.is_refused or event.is_conflict)

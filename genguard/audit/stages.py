@@ -10,7 +10,6 @@ only what their patches touch must be right. The rest serves that the patches ca
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import product
 from typing import Any, Final
 
 import jsonpatch
@@ -294,10 +293,9 @@ def _taken_away(event: Event, sent: Json, at: _Path = ()) -> Iterator[_Path]:
 
     An applied configuration names its version, and takes nothing away by null.
     """
-    if not isinstance(sent, dict):
-        return
+    sent = sent if isinstance(sent, dict) else {}
     if event.verb == "update":
-        yield from product(sent.keys() & {_METADATA}, TOLD)
+        yield from ((_METADATA, one) for one in TOLD if _METADATA in sent)
         yield from (tuple(steps_of(one.field)) for one in event.response_status.details.causes)
     elif "apiVersion" not in sent:
         for key, value in sent.items():

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from genguard.audit.event import Event, ObjectReference, decode_object, is_object
+from genguard.detection.metadata import TOLD
 from genguard.objects.bounded import Bounded
 from genguard.objects.fields import Fields, fields_of, get
 from genguard.objects.metadata import at_version, version_number, without_managed_fields
@@ -91,10 +92,8 @@ class StoredObject(NamedTuple):
 
 _REPLICAS: Final = "replicas"
 _fields: Final = msgspec.json.Decoder(Fields)
-_SOMETHING: Final[dict[str, Any]] = {
-    "labels": {"?": ""}, "annotations": {"?": ""}, "finalizers": ["?"],
-    "ownerReferences": [{"uid": "?"}],
-}  # fmt: skip
+_TEXTS: Final = {"?": ""}
+_SOMETHING: Final = dict(zip(TOLD, (_TEXTS, _TEXTS, [{"uid": "?"}], ["?"]), strict=True))
 """What stands for fields of metadata of which nothing is known but that they are there."""
 _items: Final = msgspec.json.Decoder(list[Fields] | None)
 _text: Final = msgspec.json.Decoder(str)

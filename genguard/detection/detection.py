@@ -34,7 +34,7 @@ from genguard.detection.questions.children import Children
 from genguard.detection.questions.lives import Lives
 from genguard.detection.questions.numbers import Numbers
 from genguard.detection.questions.question import Found, all_of, ask, judge
-from genguard.detection.questions.refused import Refused
+from genguard.detection.questions.refused import Refusal, Refused
 from genguard.detection.reduce import Reviewed, reduce
 from genguard.detection.suspects import Suspects
 from genguard.detection.values import Shows, shows_of
@@ -149,17 +149,15 @@ class Detection:
             self._compared[kind] = since, count + 1
         return count < _MOST_COMPARED
 
-    def expect_outcomes(
-        self, request: AdmissionRequest, why: str = "", owned: Sequence[str] = ()
-    ) -> None:
+    def expect_outcomes(self, request: AdmissionRequest, refusal: Refusal = ("", ())) -> None:
         """Note that outcomes of a resource are shown: a write without one was refused.
 
-        why, owned  this one is refused, and pointers of fields that others own
+        refusal  of this one
         """
         resource = request.wire.resource
         self._correlator.expect_outcomes(resource.group, resource.resource)
         self._refused.see_outcome()
-        self._refused.tell(request.wire, why, owned)
+        self._refused.tell(request.wire, refusal)
 
     def is_slow(self, request: AdmissionRequest) -> bool:
         """Return whether `fact` may take long for any size: it may evaluate matchConditions."""

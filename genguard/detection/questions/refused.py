@@ -28,7 +28,6 @@ Relies  on a minimum of time, since writes at once may share a version that is o
 Bounded in entries and in time.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice, pairwise, product
 from operator import attrgetter
@@ -85,8 +84,8 @@ _USERS: Final = 3
 _NEVER_STORED: Final = "it is admitted and never stored"
 
 
-_Told = tuple[str, Sequence[str]]
-"""Why, and pointers."""
+Refusal = tuple[str, tuple[str, ...]]
+"""Why, as an audit log says, "" where it does not; and pointers of what others own."""
 
 
 class _Attempts(msgspec.Struct, gc=False):
@@ -115,12 +114,6 @@ class _Attempts(msgspec.Struct, gc=False):
         is_slowing = all(after >= _SLOWING * before for before, after in pairwise(pauses))
         return is_slowing and self.tries > _ATTEMPTS and pauses[-1] >= _SECONDS_UNTIL_SEEN
 
-    @property
-    def pace(self) -> float:
-        """Return the last pause of a slow loop: in a backoff the next one is no shorter."""
-        pause = self.times[-1] - self.times[-2] if self.tries > _ATTEMPTS + 1 else 0.0
-        return pause if pause >= _SLOW else 0.0
-
 
 class Refused(Question):
     """See the module. It remembers attempts by place."""
@@ -133,8 +126,7 @@ class Refused(Question):
         self._attempts: Final[Bounded[int, _Attempts]] = Bounded(MOST_ATTEMPTED)
         self._passed: Final[set[tuple[ResourceKind, str]]] = set()
         """Leaves that webhooks changed in writes that were admitted: see `_made`."""
-        self._told: Final[Bounded[tuple[str, ...], _Told]] = Bounded(MOST_ATTEMPTED)
-        """Why a user is refused, as an audit log says."""
+        self._told: Final[Bounded[tuple[str, ...], Refusal]] = Bounded(MOST_ATTEMPTED)
         self._without: Final[set[str]] = set()
         """Users who began a write since the last outcome of anybody."""
         self._shows_status = False
@@ -163,12 +155,10 @@ class Refused(Question):
         """Note that an outcome is shown, so that none was lost until now."""
         self._without.clear()
 
-    def tell(self, wire: WireRequest, why: str, owned: Sequence[str]) -> None:
-        """Note why a request is refused, and pointers of what it applies and others own."""
+    def tell(self, wire: WireRequest, refusal: Refusal) -> None:
+        """Note why a request is refused."""
         place = wire.resource.resource, wire.namespace, wire.name, wire.user_info.username
-        self._told.pop(place)
-        if why:
-            self._told.put(place, (why, owned))
+        self._told.put(place, refusal)
 
     def _show(self, fact: Fact) -> None:
         """Forget creations that seem not to be stored: an object is there that was not before."""
@@ -184,7 +174,7 @@ class Refused(Question):
             yield from self._stale(write, fact)
         elif write.operation is Operation.CREATE and write.has_outcome:
             self._pass(write)
-            self._attempts.pop(_place_of_alike(write, fact))
+            self._attempts.pop(_place(write, Outcome.REFUSED, fact.likeness))
             yield from self._never_shown(write)
 
     def _answered(self, write: Write, past: ObjectHistory) -> Answers:
@@ -220,12 +210,11 @@ class Refused(Question):
         how, needed = why or "it has no outcome", (_ATTEMPTS, _SECONDS_REFUSED)
         if is_creation:
             found = self._count(write, fact.attempt)
-            if why:
-                needed = _TRIES, _SECONDS_LONG
-                if not found.is_slowing:
-                    return  # who makes sure of an object asks at an even pace, and goes on
-            elif fact.likeness and found.tries == 1:
-                found = self._count(write, NO_DIGEST, place=_place_of_alike(write, fact))
+            if why and not found.is_slowing:
+                return  # who makes sure of an object asks at an even pace, and goes on
+            needed = (_TRIES, _SECONDS_LONG) if why else needed
+            if fact.likeness and found.tries == 1:
+                found = self._count(write, NO_DIGEST, likeness=fact.likeness)
                 how, needed = "each has a new name, and no outcome", (_TRIES, _SECONDS_LONG)
         elif not owned and not (asked and write.changed_anything):
             return  # nothing is asked for, or nothing would be stored
@@ -234,17 +223,18 @@ class Refused(Question):
             found = self._count(write, asked.before, asked.after)
         if len(self._without) >= _USERS:
             return  # outcomes are lost
-        made = _made(write)
-        # Of a new name no leaves are compared.
-        is_by_webhook = write.content.webhook or write.metadata.webhook or (is_creation and made)
+        made = _made(write)  # of a creation with a new name no leaves are compared
+        is_by_webhook = made if is_creation else write.content.webhook or write.metadata.webhook
         blame = Blame.OTHERS if is_by_webhook else Blame.REQUESTER
         if blame is Blame.OTHERS and made and self._passed.issuperset(made):
             blame = Blame.EITHER if is_creation else Blame.REQUESTER
         same = found.same, found.first, *needed
         tries = found.tries, found.begun, _TRIES, needed[1]
         for name, told in _told(write, blame, how, same, tries):
-            of = msgspec.structs.replace(write, object=found.object)
-            yield name, replace(told, paths=(*owned,) or told.paths, pace=found.pace, of=of)
+            pause = found.times[-1] - found.times[-2]
+            pace = pause if pause >= _SLOW and found.tries > _ATTEMPTS + 1 else 0.0
+            first = msgspec.structs.replace(write, object=found.object)
+            yield name, replace(told, paths=owned or told.paths, pace=pace, of=first)
 
     def _stale(self, write: Write, fact: Fact) -> Answers:
         """Take in a call of an update of a stale version; each write counts once."""
@@ -265,10 +255,10 @@ class Refused(Question):
             yield from _told(write, Blame.REQUESTER, _NEVER_STORED, earlier)
 
     def _count(
-        self, write: Write, stored: Digest, asked: Digest = NO_DIGEST, *, place: int = 0
+        self, write: Write, stored: Digest, asked: Digest = NO_DIGEST, *, likeness: int = 0
     ) -> _Attempts:
         """Count one attempt; they begin anew after a pause, or where something else is stored."""
-        place, now = place or _place(write, write.outcome), write.time
+        place, now = _place(write, write.outcome, likeness), write.time
         found = self._attempts.get(place)
         if found is None or found.stored != stored or now - found.times[-1] > _SECONDS_BETWEEN:
             found = _Attempts(write.object, stored, asked, now, now)
@@ -318,18 +308,16 @@ def _is_pod(write: Write) -> bool:
     return (write.object.group, write.object.resource) == PODS
 
 
-def _place(write: Write, outcome: Outcome) -> int:
-    """Return a number for where attempts are made, by whom, and how they end."""
+def _place(write: Write, outcome: Outcome, likeness: int = 0) -> int:
+    """Return a number for where attempts are made, by whom, and how they end.
+
+    likeness  of creations that are alike, whatever their names
+    """
     where = write.object
     if write.operation is Operation.CREATE:
-        return _place_of_creations(where, write.base or where.name, outcome)
+        like = f"{write.requester.user} {likeness}" if likeness else write.base or where.name
+        return _place_of_creations(where, like, outcome)
     return hash((name_of(where), write.subresource, write.requester.user, outcome))
-
-
-def _place_of_alike(write: Write, fact: Fact) -> int:
-    """Return a number for creations of one user that are alike, whatever their names."""
-    like = f"{write.requester.user} {fact.likeness}"
-    return _place_of_creations(write.object, like, Outcome.REFUSED)
 
 
 def _place_of_creations(where: ObjectKey | JoinKey, name: str, outcome: Outcome) -> int:
