@@ -90,7 +90,7 @@ class FoundObject(ObjectKey, frozen=True, array_like=False):
     @property
     def resource_name(self) -> str:
         """`deployments.apps`, `pods`."""
-        return f"{self.resource}.{self.group}".rstrip(".")
+        return f"{self.resource}.{self.group}" if self.group else self.resource
 
     @property
     def identity(self) -> str:
