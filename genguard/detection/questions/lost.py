@@ -14,7 +14,6 @@ from genguard.detection.questions.question import (
     Blame,
     Declared,
     Question,
-    asks_nothing,
     blame_of,
     own,
     rewritten,
@@ -33,7 +32,6 @@ CLOBBERED: Final = DECLARED["status-clobbered"]
 TERMINATING: Final = DECLARED["terminating-replicas-dropped"]
 METADATA: Final = DECLARED["metadata-clobbered"]
 NOT_KEPT: Final = DECLARED["write-not-kept"]
-RESTLESS: Final = DECLARED["restless-writer"]
 
 _SECONDS: Final = 20.0
 _BY_FIELD: Final[dict[Token, Declared]] = {
@@ -242,30 +240,9 @@ def _asked(write: Write) -> dict[_Step, Change]:
     return {(one.key, one.before, one.after): one for one in asked[:_MOST_LEAVES]}
 
 
-_LEFT_OUT: Final = 30
-_SECONDS_LEFT_OUT: Final = 1_080.0
-"""So often in so long is a hundred times an hour, see restless.py; a resync is slower."""
-
-
-def _left_out(write: Write, past: ObjectHistory) -> Answers:
-    """The same fields are left out again and again, and webhooks add them: nothing is stored."""
-    mine = [*own(write, past.writes, _SECONDS_LEFT_OUT)] if _is_refilled(write) else []
-    if sum(map(_is_refilled, mine)) >= _LEFT_OUT:
-        made, user = write.content.webhook or (), write.requester.user
-        said = f"{user} leaves out {field_names(made)} again and again, which another webhook adds"
-        yield signal(RESTLESS, write, Blame.EITHER, made, said)
-
-
-def _is_refilled(write: Write) -> bool:
-    """Whether webhooks have added all that a PUT left out, so that nothing is stored."""
-    made = write.content.webhook or ()
-    is_idle = write.has_outcome and not (write.changed_anything or write.subresource)
-    return bool(made) and is_idle and asks_nothing(write.content.requested, made)
-
-
 class Lost(Question):
     """See the module."""
 
     findings: ClassVar = (CLEARED, CLOBBERED, TERMINATING, METADATA, NOT_KEPT)
-    seen = (_lost_of_status, _lost_of_metadata, _not_kept, _left_out)
+    seen = (_lost_of_status, _lost_of_metadata, _not_kept)
     stored = (_not_kept,)

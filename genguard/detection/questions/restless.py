@@ -19,6 +19,7 @@ from genguard.detection.questions.question import (
     values,
 )
 from genguard.detection.questions.turned import STORM, storm
+from genguard.detection.sample import field_names
 from genguard.detection.values import Digest
 from genguard.detection.write import Write
 
@@ -208,6 +209,23 @@ def _changes_nothing(write: Write, past: ObjectHistory) -> Answers:
             yield signal(RESTLESS, write, Blame.REQUESTER, (), said, evidence=evidence)
 
 
+def _left_out(write: Write, past: ObjectHistory) -> Answers:
+    """The same fields are left out again and again, and webhooks add them: nothing is stored."""
+    seconds = _HOUR_SECONDS * _IDLE / _IDLE_AN_HOUR
+    mine = own(write, past.writes, seconds) if _is_refilled(write) else ()
+    if sum(map(_is_refilled, mine)) >= _IDLE:
+        made, user = write.content.webhook or (), write.requester.user
+        said = f"{user} leaves out {field_names(made)} again and again, which another webhook adds"
+        yield signal(RESTLESS, write, Blame.EITHER, made, said)
+
+
+def _is_refilled(write: Write) -> bool:
+    """Whether webhooks have added all that a PUT left out, so that nothing is stored."""
+    made = write.content.webhook or ()
+    is_idle = write.has_outcome and not (write.changed_anything or write.subresource)
+    return bool(made) and is_idle and asks_nothing(write.content.requested, made)
+
+
 def _is_idle(write: Write) -> bool:
     """Whether it asks for nothing but another notation, and nothing came of it."""
     asks = write.content.sent.changes or write.content_hash is not None
@@ -245,5 +263,5 @@ class Restless(Question):
     """See the module."""
 
     findings: ClassVar = (STATUS_STORM, RESTLESS)
-    seen = (_changed_by_webhook_alone, _asked_once_more, _changes_nothing)
+    seen = (_changed_by_webhook_alone, _asked_once_more, _changes_nothing, _left_out)
     stored = (_chased, _stamped, _added_again, _says_the_same)
