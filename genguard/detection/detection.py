@@ -106,6 +106,7 @@ class Detection:
                 return None  # values that genguard puts back are nobody's loop
             is_creation = request.operation is Operation.CREATE
             known = self._correlator.known(without_uid(key) if is_creation else key)
+            was_refused = is_creation and self._refused.was_refused(key)
             return reduce(
                 phase,
                 reviewed,
@@ -115,27 +116,34 @@ class Detection:
                 key=key,
                 shows=shows_of(key.group, key.resource, self._shows),
                 is_last=self._correlator.is_last(phase, key),
-                compares=is_creation and self._compares(phase, request, known, now),
-                was_refused=is_creation and self._refused.was_refused(key),
+                compares=is_creation
+                and self._compares(phase, key, request, known, now, was_refused=was_refused),
+                was_refused=was_refused,
             )
         except (msgspec.MsgspecError, RecursionError):
             self.unreadable += 1
             return None
 
     def _compares(
-        self, phase: Phase, request: AdmissionRequest, known: Sequence[Fact], now: float
+        self,
+        phase: Phase,
+        key: JoinKey,
+        request: AdmissionRequest,
+        known: Sequence[Fact],
+        now: float,
+        *,
+        was_refused: bool,
     ) -> bool:
         """Whether leaves of a creation are compared, in all of its phases.
 
         They are many, so it is those that were refused before, and of each kind a few of which
         webhooks may change something.
         """
-        key = request.write_key(phase)
         if known and phase is not Phase.INTENT:
             return any(one.compared_fields.changes for one in known)
-        if key is None or phase is Phase.OUTCOME:
+        if phase is Phase.OUTCOME:
             return False
-        if self._refused.was_refused(key):
+        if was_refused:
             return True
         kind = _kind_of(key)
         if not self._suspects.may_act(request, kind):
@@ -149,15 +157,16 @@ class Detection:
             self._compared[kind] = since, count + 1
         return count < _MOST_COMPARED
 
-    def expect_outcomes(self, request: AdmissionRequest, refusal: Refusal = ("", ())) -> None:
+    def expect_outcomes(self, request: AdmissionRequest, refusal: Refusal | None = None) -> None:
         """Note that outcomes of a resource are shown: a write without one was refused.
 
-        refusal  of this one
+        refusal  of this one; None where it was not refused
         """
         resource = request.wire.resource
         self._correlator.expect_outcomes(resource.group, resource.resource)
         self._refused.see_outcome()
-        self._refused.tell(request.wire, refusal)
+        if refusal is not None:
+            self._refused.tell(request.wire, refusal)
 
     def is_slow(self, request: AdmissionRequest) -> bool:
         """Return whether `fact` may take long for any size: it may evaluate matchConditions."""

@@ -126,7 +126,7 @@ class Refused(Question):
         self._attempts: Final[Bounded[int, _Attempts]] = Bounded(MOST_ATTEMPTED)
         self._passed: Final[set[tuple[ResourceKind, str]]] = set()
         """Leaves that webhooks changed in writes that were admitted: see `_made`."""
-        self._told: Final[Bounded[tuple[str, ...], Refusal]] = Bounded(MOST_ATTEMPTED)
+        self._reasons: Final[Bounded[tuple[str, ...], Refusal]] = Bounded(MOST_ATTEMPTED)
         self._without: Final[set[str]] = set()
         """Users who began a write since the last outcome of anybody."""
         self._shows_status = False
@@ -158,7 +158,7 @@ class Refused(Question):
     def tell(self, wire: WireRequest, refusal: Refusal) -> None:
         """Note why a request is refused."""
         place = wire.resource.resource, wire.namespace, wire.name, wire.user_info.username
-        self._told.put(place, refusal)
+        self._reasons.put(place, refusal)
 
     def _show(self, fact: Fact) -> None:
         """Forget creations that seem not to be stored: an object is there that was not before."""
@@ -204,7 +204,7 @@ class Refused(Question):
         asked, is_creation = fact.compared(), write.operation is Operation.CREATE
         where = write.object
         place = where.resource, where.namespace, where.name, write.requester.user
-        why, owned = self._told.get(place) or ("", ())
+        why, owned = self._reasons.get(place) or ("", ())
         if fact.compared_metadata is not None:
             asked = together(asked, fact.compared_metadata)
         how, needed = why or "it has no outcome", (_ATTEMPTS, _SECONDS_REFUSED)

@@ -452,9 +452,9 @@ def _adders(at: Path, writes: Sequence[Write], user: str) -> Collection[Requeste
     ]
     added = {x.key: y.requester for y, x in changed if x.added and y.requester.user != user}
     out = {x.key for one, x in changed if x.removed and one.requester.user == user} & added.keys()
-    return (
-        dict.fromkeys(one for key, one in added.items() if key in out) if len(out) >= _ITEMS else {}
-    )
+    if len(out) < _ITEMS:
+        return {}
+    return dict.fromkeys(one for key, one in added.items() if key in out)
 
 
 def _list_of(name: Change) -> Path:
