@@ -8,6 +8,7 @@ from genguard.converge.contest import REASONS, Contested, Level, Party, Verdict
 from genguard.detection.finding import Confidence
 from genguard.formats.sarif import SarifResult, make_sarif
 from genguard.objects.fields import ABSENT
+from genguard.objects.served import resource_name
 from genguard.objects.shown import printable
 from genguard.status.drawing import Cell, Row, Tone
 
@@ -20,7 +21,7 @@ _FINGERPRINT: Final = "genguardConverge/v1"
 
 def name_of(which: Mapping[str, str]) -> str:
     """`deployments.apps/web in namespace shop`."""
-    resource = f"{which['resource']}.{which['group']}".rstrip(".")
+    resource = resource_name(which["group"], which["resource"])
     where = f" in namespace {which['namespace']}" if which["namespace"] else ""
     return f"{resource}/{which['name']}{where}"
 

@@ -17,6 +17,7 @@ from genguard.detection.sample import field_name
 from genguard.detection.write import Write
 from genguard.objects.bounded import count_often
 from genguard.objects.fields import Path, from_pointer, to_pointer
+from genguard.objects.served import resource_name
 
 _MOST: Final = 1_000
 """Webhooks, each with one kind and operation."""
@@ -102,7 +103,7 @@ class Tally:
                 often = count.fields.most_common(_SHOWN)
                 does = tuple(Deed(*step, writes) for step, writes in often)
                 counts = count.called, count.changed, count.shared
-                named = f"{kind.resource}.{kind.group}".rstrip(".")
+                named = resource_name(kind.group, kind.resource)
                 of = f"{named}/{kind.subresource}" if kind.subresource else named
                 yield Deeds(operation, of, *counts, does)
 

@@ -12,6 +12,7 @@ import msgspec
 
 from genguard.detection.sample import WriteDiff
 from genguard.detection.write import ObjectKey
+from genguard.objects.served import resource_name
 
 SETTLES_SECONDS: Final = 5.0
 """A finding whose damage is gone waits for its end from so long after its last sign: its writer may
@@ -90,7 +91,7 @@ class FoundObject(ObjectKey, frozen=True, array_like=False):
     @property
     def resource_name(self) -> str:
         """`deployments.apps`, `pods`."""
-        return f"{self.resource}.{self.group}" if self.group else self.resource
+        return resource_name(self.group, self.resource)
 
     @property
     def identity(self) -> str:

@@ -9,6 +9,7 @@ tools/versions/since.py writes it.
 from typing import Final
 
 from genguard.objects.fields import from_pointer
+from genguard.objects.served import resource_name
 from genguard.shipped import shipped
 
 _KINDS: Final = "kinds 0"
@@ -24,7 +25,7 @@ def first_version(group: str, resource: str, pointer: str) -> str | None:
     kind, is at least as new. Raises ValueError on a bad pointer.
     """
     types, found, of = load_types(), "", _KINDS
-    for token in (f"{resource}.{group}" if group else resource, *from_pointer(pointer)):
+    for token in (resource_name(group, resource), *from_pointer(pointer)):
         fields = types.get(of, {})
         since, of = fields.get("*") or fields.get(token, _NOTHING)
         found = since or found

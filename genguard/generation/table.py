@@ -20,6 +20,7 @@ from genguard.generation.strategy import (
     SubresourceRule,
     parse_version,
 )
+from genguard.objects.served import resource_name
 from genguard.shipped import shipped
 
 DEFAULT_SERVER_VERSION: Final = "1.36"
@@ -97,7 +98,7 @@ class Row(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=Tru
     @property
     def name(self) -> str:
         """`deployments.apps`, `pods`: as kubectl writes it."""
-        return f"{self.resource}.{self.group}" if self.group else self.resource
+        return resource_name(self.group, self.resource)
 
 
 class GenerationTable:

@@ -36,11 +36,16 @@ class Served:
 
     def __str__(self) -> str:
         """`deployments.apps`."""
-        return f"{self.resource}.{self.group}".rstrip(".")
+        return resource_name(self.group, self.resource)
 
 
 class UnknownTargetError(Exception):
     """Not KIND/NAME, or no such kind; the message says what to do."""
+
+
+def resource_name(group: str, resource: str) -> str:
+    """`deployments.apps`, `pods`: a resource as kubectl names it."""
+    return f"{resource}.{group}" if group else resource
 
 
 def collection_path(group: str, version: str, resource: str, namespace: str) -> str:

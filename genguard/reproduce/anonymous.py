@@ -14,6 +14,7 @@ from typing import Any, Final
 from genguard.detection.finding import Finding
 from genguard.generation.table import load_rows
 from genguard.objects.fields import get
+from genguard.objects.served import resource_name
 from genguard.reproduce.recorded import Document, RecordedWrite, moment, request_of
 from genguard.shipped import shipped
 
@@ -76,7 +77,7 @@ class Anonymous:
         """Return what is found, of which object, and its subresource, replaced."""
         where = found.subject
         typed = self._typed({"group": where.group, "resource": where.resource})
-        plural = f"{typed['resource']}.{typed['group']}".rstrip(".")
+        plural = resource_name(typed["group"], typed["resource"])
         namespace = self._namespace(where.namespace) if where.namespace else ""
         return found.detector, (plural, namespace, self._object_name(where.name)), found.subresource
 

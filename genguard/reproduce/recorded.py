@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from genguard.detection.finding import Finding
+from genguard.objects.served import resource_name
 from genguard.replay import Replay
 
 Document = dict[str, Any]
@@ -31,7 +32,7 @@ def place_of(request: Document) -> tuple[str, str, str, str]:
     A create may have its name in the object alone.
     """
     resource = request["resource"]
-    plural = f"{resource['resource']}.{resource.get('group', '')}".rstrip(".")
+    plural = resource_name(resource.get("group", ""), resource["resource"])
     named = request.get("name") or ((request.get("object") or {}).get("metadata") or {}).get("name")
     return plural, request.get("subResource", ""), request.get("namespace", ""), str(named or "")
 

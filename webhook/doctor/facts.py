@@ -14,6 +14,7 @@ from genguard.admission.probe import Seen
 from genguard.detection.finding import Finding
 from genguard.linting.hook import INJECTED, Hook, read_hooks, texts
 from genguard.objects.fields import items, mapping
+from genguard.objects.served import resource_name
 from genguard.objects.shown import few
 from genguard.shipped import shipped
 from webhook.manifest.documents import Document, title_of
@@ -51,7 +52,7 @@ class Right(NamedTuple):
     name: str = ""
 
     def __str__(self) -> str:
-        resource = f"{self.resource}.{self.group}".rstrip(".")
+        resource = resource_name(self.group, self.resource)
         return f"{self.verb} {resource}{f'/{self.name}' if self.name else ''}"
 
 

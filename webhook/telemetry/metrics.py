@@ -24,6 +24,7 @@ from prometheus_client.metrics_core import (
 
 from genguard.admission.review import Phase
 from genguard.generation.table import load_rows
+from genguard.objects.served import resource_name
 from genguard.review import Reply, Verdict
 
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call] # the time of a start
@@ -162,7 +163,7 @@ class Metrics:
         """Return `deployments.apps`; "other" for what neither the table nor the cluster knows."""
         if not self._known(group, resource):
             return _OTHER[0]
-        return f"{resource}.{group}" if group else resource
+        return resource_name(group, resource)
 
     def refuse(self, reason: str) -> None:
         """Count a request or connection that was refused before decoding."""

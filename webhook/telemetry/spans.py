@@ -17,6 +17,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from genguard.admission.review import Phase
+from genguard.objects.served import resource_name
 from genguard.objects.shown import printable
 from genguard.review import Reply, Verdict
 from webhook import __version__
@@ -172,7 +173,7 @@ def _attributes(verdict: Verdict, *, audit_only: bool) -> dict[str, str | int | 
         wire, kind = verdict.request.wire, verdict.request.wire.resource
         names = {
             "genguard.operation": wire.operation,
-            "genguard.resource": f"{kind.resource}.{kind.group}" if kind.group else kind.resource,
+            "genguard.resource": resource_name(kind.group, kind.resource),
             "genguard.subresource": wire.sub_resource,
             "k8s.namespace.name": wire.namespace,
             "genguard.name": wire.name,

@@ -21,6 +21,7 @@ from genguard.detection.suspects import Suspects
 from genguard.detection.values import Digest, digest_of
 from genguard.detection.write import NAMES, NODE_USER, ObjectKey, Requester, Write
 from genguard.objects.bounded import Bounded
+from genguard.objects.served import resource_name
 
 ENDLESS: Final = DECLARED["endless-children"]
 _MOST: Final = 50
@@ -101,7 +102,7 @@ class Children(Question):
 
     def _made(self, write: Write, fact: Fact) -> Answers:
         """Tell that one more was made."""
-        kind = f"{write.object.resource}.{write.object.group}".rstrip(".")
+        kind = resource_name(write.object.group, write.object.resource)
         if fact.phase is not Phase.OUTCOME or not fact.owner:
             return
         if kind == "pods" and fact.operation is Operation.CREATE:
