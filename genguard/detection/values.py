@@ -166,8 +166,9 @@ _LINES: Final = re.compile(rb"[\n,{}\[\]]")
 
 def is_reordered(old: str, new: str) -> bool:
     """Whether a text, or what it encodes, has its lines, or items of a list, in another order."""
-    lines = [sorted(_LINES.split(_decoded(one))) for one in (old, new) if len(old) == len(new)]
-    return bool(lines) and lines[0] == lines[1]
+    if len(old) != len(new) or not _LINES.search(text := _decoded(old)):
+        return False
+    return sorted(_LINES.split(text)) == sorted(_LINES.split(_decoded(new)))
 
 
 def _decoded(text: str) -> bytes:

@@ -86,8 +86,10 @@ class Children(Question):
         kubelet = write.requester
         is_told = write.kind == _POD_STATUS and kubelet.user.startswith(NODE_USER)
         known = self._rejected.get(write.owner) if is_told else None
-        phases = [one.after for one in write.content.sent if known and one.key == _PHASE]
-        if not (known and phases):
+        if known is None:
+            return
+        phases = [one.after for one in write.content.sent if one.key == _PHASE]
+        if not phases:
             return
         known.count = known.count + 1 if phases == [_FAILED] else 0
         if known.count >= _MOST_CHANGED:
@@ -102,9 +104,9 @@ class Children(Question):
 
     def _made(self, write: Write, fact: Fact) -> Answers:
         """Tell that one more was made."""
-        kind = resource_name(write.object.group, write.object.resource)
         if fact.phase is not Phase.OUTCOME or not fact.owner:
             return
+        kind = resource_name(write.object.group, write.object.resource)
         if kind == "pods" and fact.operation is Operation.CREATE:
             known = self._rejected.get(fact.owner) or _Rejected(write.requester, write.object)
             self._rejected.put(fact.owner, known)

@@ -211,8 +211,9 @@ def _changes_nothing(write: Write, past: ObjectHistory) -> Answers:
 
 def _left_out(write: Write, past: ObjectHistory) -> Answers:
     """The same fields are left out again and again, and webhooks add them: nothing is stored."""
-    seconds = _HOUR_SECONDS * _IDLE / _IDLE_AN_HOUR
-    mine = own(write, past.writes, seconds) if _is_refilled(write) else ()
+    if not _is_refilled(write):
+        return
+    mine = own(write, past.writes, _HOUR_SECONDS * _IDLE / _IDLE_AN_HOUR)
     if sum(map(_is_refilled, mine)) >= _IDLE:
         made, user = write.content.webhook or (), write.requester.user
         said = f"{user} leaves out {field_names(made)} again and again, which another webhook adds"
@@ -221,9 +222,10 @@ def _left_out(write: Write, past: ObjectHistory) -> Answers:
 
 def _is_refilled(write: Write) -> bool:
     """Whether webhooks have added all that a PUT left out, so that nothing is stored."""
-    made = write.content.webhook or ()
-    is_idle = write.has_outcome and not (write.changed_anything or write.subresource)
-    return bool(made) and is_idle and asks_nothing(write.content.requested, made)
+    made = write.content.webhook
+    if not made or not write.has_outcome or write.changed_anything or write.subresource:
+        return False
+    return asks_nothing(write.content.requested, made)
 
 
 def _is_idle(write: Write) -> bool:
@@ -255,8 +257,9 @@ def _only_order(write: Write) -> bool:
     if not sent.changes:
         return write.writes_status and bool(sent) and write.content_hash is None
     moved = [one for one in sent if one.key[-1] != ORDER]
-    is_same = Counter(one.before for one in moved) == Counter(one.after for one in moved)
-    return is_same and all(map(_has_number, moved))
+    if not all(map(_has_number, moved)):
+        return False
+    return Counter(one.before for one in moved) == Counter(one.after for one in moved)
 
 
 class Restless(Question):

@@ -93,8 +93,10 @@ class Stripped(Question):
 
     def _written(self, write: Write, about: ObjectHistory | Fact) -> Answers:
         is_creation = write.operation is Operation.CREATE
-        which = hash(write.time) if is_creation else hash(name_of(write.object))
-        if is_creation is isinstance(about, Fact) and not write.subresource:
+        if write.content.is_mutated and is_creation is isinstance(about, Fact):
+            if write.subresource:
+                return
+            which = hash(write.time) if is_creation else hash(name_of(write.object))
             yield from self._strips(write, which)
             yield from self._strips(write, which, again=True)
 

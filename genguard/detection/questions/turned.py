@@ -190,9 +190,12 @@ def _is_set_and_removed(turns: Sequence[Turn]) -> bool:
 def _turned_back(write: Write, past: ObjectHistory) -> Answers:
     """Yield a signal for each part of an object of which this write turned something back."""
     meant: dict[Declared, list[Change]] = {}
+    is_resized = any(one.added or one.removed for one in write.content.admitted)
     for one, who in turned(write):
         part = _PARTS.get(one.key[0], SPEC)
-        is_meant = not _is_of_place(one, write) if part is OSCILLATION else not one.holds_time
+        is_meant = not one.holds_time
+        if part is OSCILLATION:
+            is_meant = not (is_resized and _is_of_place(one, write))
         if is_meant and who is not WEBHOOK:
             meant.setdefault(part, []).append(one)
     slow = past.slow
@@ -212,7 +215,9 @@ def _is_of_place(change: Change, write: Write) -> bool:
     """Whether a leaf came, went, or is at another position of a list that grew or shrank."""
     if change.added or change.removed:
         return True
-    at = next((n for n, one in enumerate(change.key) if isinstance(one, int)), len(change.key))
+    at = next((n for n, one in enumerate(change.key) if isinstance(one, int)), None)
+    if at is None:
+        return False
     same = change.key[:at], change.key[at + 1 :]
     beside = [x for x in write.content.admitted if (x.key[:at], x.key[at + 1 :]) == same]
     resized = any(one.added or one.removed for one in beside)
@@ -424,12 +429,15 @@ def _taken_out(write: Write, past: ObjectHistory) -> Answers:
     Over days it is told as info, and where items come sooner than they go: else they may be tasks.
     """
     user, slow = write.requester.user, past.slow
+    changes = (*write.content.admitted, *write.metadata.admitted)
+    taken = [(one, at) for one in changes if one.removed and (at := _list_of(one))]
+    if not taken or user == COLLECTOR:
+        return
     hour = [one for one in past.stored if one.time >= write.time - _SECONDS]
     waits = _waits(slow, lambda one: one.requester.user == user)
     is_slow = len(waits) == _TWO and median(waits[False]) < median(waits[True])
-    for gone in (*write.content.admitted, *write.metadata.admitted):
-        at = _list_of(gone) if gone.removed and user != COLLECTOR else ()
-        found = [_adders(at, some, user) for some in (hour, slow if is_slow else ()) if at]
+    for gone, at in taken:
+        found = [_adders(at, some, user) for some in (hour, slow if is_slow else ())]
         if not any(found):
             continue
         others = found[0] or found[1]
