@@ -196,20 +196,20 @@ class _Found(list[Change]):
         if len(self) >= MOST_LEAVES:
             raise _FullError
         holds_time = at.named_as_time and is_moment(before) and is_moment(after)
-        # Of texts most are none, which their first character tells.
-        may_be = not holds_time and (type(after) is not str or after[:1].isdigit())
-        is_text = not may_be and type(before) is type(after) is str
-        path = (*at.path, ORDER) if is_text and is_reordered(before, after) else at.path
+        are_texts = type(before) is type(after) is str
+        # Of texts most say no progress, which their first character tells.
+        may_be = type(after) is not str or after[:1].isdigit()
+        is_order = are_texts and len(before) == len(after) and is_reordered(before, after)
         self.append(
             Change(
-                path,
+                (*at.path, ORDER) if is_order else at.path,
                 at.pointer,
                 None if before is None else digest_of(_encode(before)),
                 None if after is None else digest_of(_encode(after)),
                 shown(before, at.word, self.shows),
                 shown(after, at.word, self.shows),
                 holds_time,
-                type(before) is type(after) is str and has_grown(before, after),
+                are_texts and len(before) < len(after) and has_grown(before, after),
                 holds_time or (may_be and is_progress(before, after)),
             )
         )

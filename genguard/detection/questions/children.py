@@ -84,7 +84,7 @@ class Children(Question):
         Its owner makes the next one, which is rejected too (kubernetes/kubernetes#108152, #131116).
         """
         kubelet = write.requester
-        is_told = write.kind == _POD_STATUS and kubelet.user.startswith(NODE_USER)
+        is_told = kubelet.user.startswith(NODE_USER) and write.kind == _POD_STATUS
         known = self._rejected.get(write.owner) if is_told else None
         if known is None:
             return
@@ -95,11 +95,9 @@ class Children(Question):
         if known.count >= _MOST_CHANGED:
             said = f"{known.creator.user} makes pods for one owner, and {kubelet.user} rejects each"
             said += " before it runs"
-            more = {
-                "pace": _SECONDS_CHANGED,
-                "of": msgspec.structs.replace(write, object=known.where),
-            }
-            more |= {"requesters": (known.creator, kubelet), "evidence": {"rejected": known.count}}
+            of = msgspec.structs.replace(write, object=known.where)
+            more = {"requesters": (known.creator, kubelet), "pace": _SECONDS_CHANGED, "of": of}
+            more["evidence"] = {"rejected": known.count}
             yield signal(ENDLESS, write, Blame.REQUESTER, (), said, **more)
 
     def _made(self, write: Write, fact: Fact) -> Answers:

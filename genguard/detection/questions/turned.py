@@ -19,6 +19,7 @@ from statistics import median
 from typing import Any, ClassVar, Final, NamedTuple
 
 from genguard.detection.changes import OFF, Change
+from genguard.detection.diff import Diff
 from genguard.detection.history import ObjectHistory
 from genguard.detection.metadata import ANNOTATIONS, FINALIZERS, OWNERS
 from genguard.detection.questions.lives import COLLECTOR
@@ -104,12 +105,11 @@ def turned(
     count as spec does; here they are metadata.
     """
     for part in (write.content, write.metadata):
-        found: Sequence[Change] = part.admitted.changes
-        if keys is not None:
-            found = [one for one in found if one.key in keys]
+        found = [one for one in part.admitted.changes if keys is None or one.key in keys]
         made = (*(part.webhook or ()), *part.reinvocation) if found and part.is_mutated else ()
         theirs = {one.key for one in made}
-        theirs -= {one.key for one in part.sent if theirs and one.after is not None}
+        if theirs:
+            theirs -= {one.key for one in part.sent if one.after is not None}
         for one in found:
             if part is write.metadata or one.key[0] != "metadata":
                 yield one, WEBHOOK if one.key in theirs else write.requester
@@ -189,16 +189,18 @@ def _is_set_and_removed(turns: Sequence[Turn]) -> bool:
 
 def _turned_back(write: Write, past: ObjectHistory) -> Answers:
     """Yield a signal for each part of an object of which this write turned something back."""
+    slow, known = past.slow, len(past.stored)
+    if known < _TWO and not slow:
+        return  # it is the first one
     meant: dict[Declared, list[Change]] = {}
-    is_resized = any(one.added or one.removed for one in write.content.admitted)
+    of_place = _of_place(write.content.admitted) if known > _CHANGES_OF_HANDS else None
     for one, who in turned(write):
         part = _PARTS.get(one.key[0], SPEC)
         is_meant = not one.holds_time
         if part is OSCILLATION:
-            is_meant = not (is_resized and _is_of_place(one, write))
+            is_meant = of_place is not None and one.key not in of_place
         if is_meant and who is not WEBHOOK:
             meant.setdefault(part, []).append(one)
-    slow = past.slow
     is_slow = len(slow) >= _SLOW_TURNS and write.time - slow[-_SLOW_TURNS].time > _HASTE_SECONDS
     for part, changes in meant.items():
         seconds = _SECONDS_OF_STATUS if part is OSCILLATION else _SECONDS
@@ -211,18 +213,18 @@ def _turned_back(write: Write, past: ObjectHistory) -> Answers:
         yield from found
 
 
-def _is_of_place(change: Change, write: Write) -> bool:
-    """Whether a leaf came, went, or is at another position of a list that grew or shrank."""
-    if change.added or change.removed:
-        return True
-    at = next((n for n, one in enumerate(change.key) if isinstance(one, int)), None)
-    if at is None:
-        return False
-    same = change.key[:at], change.key[at + 1 :]
-    beside = [x for x in write.content.admitted if (x.key[:at], x.key[at + 1 :]) == same]
-    resized = any(one.added or one.removed for one in beside)
-    moved = any(x.before == change.after or x.after == change.before for x in beside)
-    return resized and moved
+def _of_place(changes: Diff) -> set[Path]:
+    """Return leaves that came, went, or are at another position of a list that grew or shrank."""
+    beside: defaultdict[tuple[Path, Path], list[Change]] = defaultdict(list)
+    for one in changes:
+        at = next((n for n, part in enumerate(one.key) if isinstance(part, int)), len(one.key))
+        beside[one.key[:at], one.key[at + 1 :]].append(one)
+    found = set()
+    for some in beside.values():
+        if any(one.added or one.removed for one in some):
+            old, new = {None, *(x.before for x in some)}, {None, *(x.after for x in some)}
+            found |= {x.key for x in some if x.before in new or x.after in old}
+    return found
 
 
 def _fight(
