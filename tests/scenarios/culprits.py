@@ -205,6 +205,14 @@ def writes_down_who(request: Request) -> Patch:
     return () if annotations.get("by") == user else _with_annotation(annotations, "by", user)
 
 
+def writes_down_who_in_status(request: Request) -> Patch:
+    """Adds the user to each status that does not name one."""
+    status, user = _status(request), request["userInfo"]["username"]
+    if not status or "userInfo" in status:
+        return ()
+    return [{"op": "add", "path": "/status/userInfo", "value": {"username": user}}]
+
+
 def _with_annotation(annotations: Mapping[str, str], name: str, value: str) -> Patch:
     changed = {**annotations, name: value}
     return [{"op": "add", "path": "/metadata/annotations", "value": changed}]

@@ -126,3 +126,16 @@ def empty_ingress_put_again(scene: Scene) -> None:
     for _ in range(8):
         policy.put("gitops", lambda found: found["spec"].update(ingress=[]))
         scene.pause(0.1)
+
+
+@scenario(Hook("mmm-knative", culprits.counts_calls(), ("gauges",)))
+def a_spec_counted_up_by_a_webhook_beside_each_status(scene: Scene) -> None:
+    """What stands in status follows, and so it never comes to rest (knative/serving#149)."""
+    gauge = scene.gauge()
+
+    def report(found: Json) -> None:
+        found["status"] = {"latestRevision": f"helloworld-{found['spec'].get('called', 0):05}"}
+
+    for _ in range(10):
+        gauge.put("configuration-controller", report)
+        scene.pause(0.4)

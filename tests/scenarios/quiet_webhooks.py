@@ -74,3 +74,13 @@ def policies_that_change_each_new_pod(scene: Scene) -> None:
     container["securityContext"] = {"privileged": True}
     scene.create("apps/v1/deployments", body)
     scene.pause(3.0)
+
+
+@scenario(Hook("mmm-user-info", culprits.writes_down_who_in_status, ("gauges",)))
+def a_status_that_a_webhook_adds_to_at_each_report(scene: Scene) -> None:
+    """Nothing else changes, and generation moves by the report (DataDog/chaos-controller#511)."""
+    gauge = scene.gauge()
+    for phase in ("NotInjected", "PartiallyInjected", "Injected", "Paused", "PreviouslyInjected"):
+        status = {"injectionStatus": phase}
+        gauge.put("chaos-controller", lambda found, made=status: found.update(status=made))
+        scene.pause(0.6)
