@@ -31,7 +31,7 @@ class AuditTrail:
         ]
 
     def all_events(self) -> list[dict[str, Any]]:
-        """Every request so far about an object in the namespace."""
+        """Every request so far about an object in the namespace, or of its name."""
         if not self._path.exists():
             return self._events
         with self._path.open("rb") as file:
@@ -41,7 +41,8 @@ class AuditTrail:
                     break
                 self._offset += len(line)
                 event = json.loads(line)
-                if event.get("objectRef", {}).get("namespace") == self._namespace:
+                about = event.get("objectRef", {})
+                if self._namespace in (about.get("namespace"), about.get("name")):
                     self._events.append(event)
         return self._events
 

@@ -1,7 +1,7 @@
 """Loops that users and controllers make in status, without any webhook."""
 
 from tests.scenarios.catalogue import scenario
-from tests.scenarios.scene import Json, Scene, Stored, condition, set_condition
+from tests.scenarios.scene import Json, Scene, Stored, condition, set_condition, set_taint
 
 
 @scenario()
@@ -132,3 +132,16 @@ def endpointslice_of_two_controllers(scene: Scene) -> None:
         user, address = (("red", "10.0.0.1"), ("blue", "10.0.0.2"))[turn % 2]
         made.patch(user, {"endpoints": [{"addresses": [address]}]})
         scene.pause(0.3)
+
+
+@scenario()
+def a_taint_of_a_node_put_back_at_each_pass(scene: Scene) -> None:
+    """Who has what it waits for takes it away (gardener/gardener#11678); others stay."""
+    node, key = scene.node(), "cni.istio.io/not-ready"
+    node.put("deployer", lambda found: set_taint(found, "dedicated", is_there=True))
+    for _ in range(7):
+        node.put("gardener", lambda found: set_taint(found, key, is_there=True))
+        scene.pause(0.5)
+        node.put("istio-cni", lambda found: set_taint(found, key, is_there=False))
+        scene.pause(0.5)
+    node.delete("deployer")

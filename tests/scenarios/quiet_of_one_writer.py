@@ -6,7 +6,7 @@ from tests.e2e.culprits import deployment
 from tests.scenarios import culprits
 from tests.scenarios.catalogue import scenario
 from tests.scenarios.loops_of_one_writer import with_environment
-from tests.scenarios.scene import Hook, Json, Scene, condition, set_condition
+from tests.scenarios.scene import Hook, Json, Scene, condition, set_condition, set_taint
 
 _OPERATOR = "system:serviceaccount:operators:widget-operator"
 
@@ -142,3 +142,20 @@ def an_autoscaler_says_what_it_sees_at_each_pass(scene: Scene) -> None:
         body = {"metadata": {"annotations": annotations}, "data": {"status": text}}
         seen.patch("cluster-autoscaler", body)
         scene.pause(2.0)
+
+
+@scenario()
+def taints_of_a_node_that_becomes_ready(scene: Scene) -> None:
+    """One goes with each daemon that is ready, and one comes back (uswitch/nidhogg#24)."""
+    node, daemons = scene.node(), ("fluentd", "kiam-agent", "node-local-dns", "weave-net")
+    turns = [*((name, True) for name in daemons), ("node-local-dns", False), ("weave-net", False)]
+    turns += [("weave-net", True), ("kiam-agent", False), ("weave-net", False), ("fluentd", False)]
+    for name, is_there in turns:
+        key = f"nidhogg.uswitch.com/kube-system.{name}"
+
+        def change(found: Json, key: str = key, is_there: bool = is_there) -> None:
+            set_taint(found, key, is_there=is_there)
+
+        node.put("nidhogg", change)
+        scene.pause(0.4)
+    node.delete("deployer")

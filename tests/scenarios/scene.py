@@ -197,6 +197,12 @@ class Scene:
     def gauge(self, name: str = "one", **spec: Any) -> Stored:
         return self._custom("gauges", "Gauge", name, spec)
 
+    def node(self) -> Stored:
+        """A node without a machine, with the name of the namespace: whoever asks takes it away."""
+        client = self.plane.client.as_user("deployer", ["system:masters"])
+        client.post("/api/v1/nodes", {"metadata": {"name": self.namespace}})
+        return self._stored("/api/v1/nodes", self.namespace)
+
     def child_of(self, parent: Stored) -> Stored:
         """A gauge that a widget owns."""
         above = parent.get()
@@ -243,6 +249,12 @@ def set_condition(status: Json, new: Json) -> None:
     """Replaces the condition of this type and leaves the others, as meta.SetStatusCondition."""
     others = [one for one in status.get("conditions", ()) if one["type"] != new["type"]]
     status["conditions"] = [*others, new]
+
+
+def set_taint(node: Json, key: str, *, is_there: bool) -> None:
+    """Puts a taint before the others, or takes it away."""
+    others = [one for one in node["spec"].get("taints", ()) if one["key"] != key]
+    node["spec"]["taints"] = [{"key": key, "effect": "NoSchedule"}] * is_there + others
 
 
 def without(body: Json, pointers: Sequence[str]) -> Json:

@@ -23,7 +23,7 @@ _WRITES = ["CREATE", "UPDATE"]
 CUSTOM = (
     rule(["widgets", "widgets/status", "gauges", "lenses"], _WRITES, "example.org"),
     rule(["widgets", "gauges"], ["DELETE"], "example.org"),
-    rule(["configmaps", "secrets", "serviceaccounts"], _WRITES, ""),
+    rule(["configmaps", "secrets", "serviceaccounts", "nodes"], _WRITES, ""),
     rule(["endpointslices"], _WRITES, "discovery.k8s.io"),
 )
 """What the registrations watch besides what the manifests say."""
