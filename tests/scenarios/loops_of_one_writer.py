@@ -5,7 +5,7 @@ import random
 from tests.e2e.culprits import deployment
 from tests.scenarios import culprits
 from tests.scenarios.catalogue import scenario
-from tests.scenarios.scene import Hook, Json, Scene, condition, set_condition
+from tests.scenarios.scene import Hook, Json, Scene, condition, set_condition, set_taint
 
 _TRACKING = "argocd.argoproj.io/tracking-id"
 _OPERATOR = "system:serviceaccount:operators:widget-operator"
@@ -167,3 +167,17 @@ def a_status_with_conditions_taken_away_by_a_webhook(scene: Scene) -> None:
     for _ in range(10):
         gauge.put("gauge-controller", report)
         scene.pause(0.3)
+
+
+@scenario()
+def a_taint_of_two_rules_of_one_controller(scene: Scene) -> None:
+    """One adds it, the other removes it (kubernetes-sigs/node-readiness-controller#260)."""
+    node = scene.node()
+    for turn in range(78):
+
+        def change(found: Json, is_there: bool = turn % 2 == 0) -> None:
+            set_taint(found, "readiness.k8s.io/network", is_there=is_there)
+
+        node.put("node-readiness-controller", change)
+        scene.pause(0.3)
+    node.delete("deployer")
