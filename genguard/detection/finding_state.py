@@ -14,10 +14,8 @@ from genguard.detection.questions.question import Blame, Signal
 from genguard.detection.sample import is_complete, sample_of
 from genguard.detection.suspects import Suspects
 from genguard.detection.write import ObjectKey, Requester, Write, is_manager
-from genguard.generation.table import kind_of
 from genguard.objects.bounded import count_often
 from genguard.objects.metadata import rfc3339
-from genguard.objects.whole import owned_pointer
 
 State = Literal["open", "quiet", "resolved"]
 Event = Literal["a sign", "at rest, damage left", "at rest, none left", "damage gone"]
@@ -166,10 +164,7 @@ class FindingState(msgspec.Struct, gc=False):
         self.damage = sign.damage if write.has_outcome or write.missing else None
         self.averted = sign.averted
         self.pace = sign.pace
-        where = write.object
-        of = where.group, where.version, kind_of(where.group, where.resource)
-        owned = (owned_pointer(*of, one) for one in sign.paths[:MOST_PATHS])
-        paths = self.paths | dict.fromkeys(owned)
+        paths = self.paths | dict.fromkeys(map(write.object.owned, sign.paths[:MOST_PATHS]))
         self.paths = dict.fromkeys([*paths][:MOST_PATHS])
         for owner in follows:
             count_often(self.follows, owner, _MOST_COUNTED)

@@ -36,7 +36,6 @@ from genguard.generation.table import kind_of
 from genguard.objects.fields import from_pointer, to_field_path
 from genguard.objects.observed import generation_number, restorations
 from genguard.objects.shown import json_line
-from genguard.objects.whole import owned_pointer
 from genguard.shipped import shipped
 
 ScopeName = Literal["status", "object", "kind", "again", "operation", "setting"]
@@ -81,7 +80,7 @@ class Trials:
         own = (self._histories[name] for name in self._names if name in self._histories)
         self._writes: Final[Sequence[Write]] = [write for one in own for write in one.writes]
         self._found: Final = found
-        self._paths: Final = frozenset(owned(found))
+        self._paths: Final = frozenset(found.paths)
         self._harmed: Final = [w for w in self._writes if self._harms(w.of_webhooks())]
         """The writes in which webhooks changed a field of the finding."""
 
@@ -175,7 +174,7 @@ class Trials:
             left_out = filter(self._left_out(scope), writes)
             changes = chain.from_iterable(map(Write.of_webhooks, left_out))
             if lost := [one for one in changes if not self._is_in_paths(one)]:
-                found.append(f"{field_names(lost)} in {where}")
+                found.append(f"{field_names(lost, subject)} in {where}")
         return tuple(found)
 
 
@@ -335,7 +334,7 @@ class _About(NamedTuple):
         """Return what the words of steps name of the finding, and what `when` asks of it."""
         found, plan, where = self.found, self.plan, self.found.subject
         kind = kind_of(where.group, where.resource)
-        pointers = owned(found)
+        pointers = found.paths
         fields = [to_field_path(from_pointer(one)) for one in pointers]
         indexed = [one for one in pointers if _INDEX.search(one)]
         paths = map(from_pointer, indexed)
@@ -399,7 +398,7 @@ class _About(NamedTuple):
                 "deletes": who[0] is self.found.actors[0],
                 "lacks": self.trials.lacks(who),
                 "stop": _stop_command(who[0]),
-                "removals": _yaml([{"op": "remove", "path": one} for one in owned(self.found)]),
+                "removals": _yaml([{"op": "remove", "path": one} for one in self.found.paths]),
             }
             yield names, partial(self.trials.left_alone, others if kind == _AUTOSCALER else who)
 
@@ -476,13 +475,6 @@ class _About(NamedTuple):
         return [name, *found] if found else []
 
 
-def owned(found: Finding) -> list[str]:
-    """Return the fields of a finding that can have an owner of their own."""
-    where = found.subject
-    of = where.group, where.version, kind_of(where.group, where.resource)
-    return list(dict.fromkeys(owned_pointer(*of, one) for one in found.paths))
-
-
 def _is_set(at: str, steps: Sequence[str]) -> str:
     """Return a CEL expression: whether a field is in what is `at`, in any item of a list."""
     if not steps:
@@ -512,7 +504,7 @@ def _is_restored(found: Finding) -> bool:
 def condition(found: Finding, scope: ScopeName, operation: str = "") -> dict[str, str]:
     """Return the scope in words, and name and expression of a matchCondition that leaves it out."""
     where, text = found.subject, load_advice().scopes[scope]
-    field = "".join(to_field_path(from_pointer(one)) for one in owned(found)[:1])
+    field = "".join(to_field_path(from_pointer(one)) for one in found.paths[:1])
     names = msgspec.structs.asdict(where) | {"operation": operation, "field": field}
     name = _NOT_IN_A_NAME.sub("-", text.name.format_map(names).lower())
     values = {key: json_line(one) for key, one in names.items()}

@@ -21,7 +21,7 @@ from genguard.detection.changes import Change
 from genguard.detection.diff import PartDiffs
 from genguard.detection.metadata import FINALIZERS, OWNERS
 from genguard.detection.values import Digest, is_condition_type
-from genguard.detection.write import Write
+from genguard.detection.write import ObjectKey, Write
 from genguard.objects.fields import Path, from_pointer
 from genguard.objects.metadata import rfc3339
 from genguard.objects.shown import listed
@@ -229,10 +229,10 @@ def field_name(key: Path, pointer: str) -> str:
     return text.removeprefix(".")
 
 
-def field_names(changes: Iterable[Change]) -> str:
+def field_names(changes: Iterable[Change], of: ObjectKey) -> str:
     """Return the fields of changes for a message: `spec.replicas`, `a, b and 3 more`."""
-    names = list(dict.fromkeys(field_name(one.key, one.pointer) for one in changes))
-    return listed(names, _MOST_NAMED)
+    names = [field_name(one.key, of.owned(one.pointer)) for one in changes]
+    return listed(list(dict.fromkeys(names)), _MOST_NAMED)
 
 
 def shown_diff(raw: bytes) -> WriteDiff | None:

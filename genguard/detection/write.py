@@ -11,7 +11,9 @@ from genguard.admission.review import JoinKey, Operation, Phase
 from genguard.detection.changes import Change
 from genguard.detection.diff import NOTHING_DIFFERS, PartDiffs
 from genguard.detection.values import Digest
+from genguard.generation.table import kind_of
 from genguard.objects.observed import Observed
+from genguard.objects.whole import owned_pointer
 from genguard.shipped import shipped
 
 NODE_USER: Final = "system:node:"
@@ -41,6 +43,11 @@ class ObjectKey(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
     namespace: str
     name: str
     uid: str
+
+    def owned(self, pointer: str) -> str:
+        """Return what has one owner: a field of it, or the list that is owned as a whole."""
+        kind = kind_of(self.group, self.resource)
+        return owned_pointer(self.group, self.version, kind, pointer)
 
 
 def name_of(where: ObjectKey | JoinKey) -> str:

@@ -219,8 +219,8 @@ def _not_kept(write: Write, past: ObjectHistory) -> Answers:
     again = (asked.keys() - taken).intersection(*map(_asked, mine))
     lost = [one for step, one in asked.items() if step in again]
     if lost and 2 * sum(jumps) <= len(jumps):
-        version, user = write.object.version, write.requester.user
-        said = f"{user} asks again and again for {field_names(lost)}, in version {version}: "
+        of, user, version = write.object, write.requester.user, write.object.version
+        said = f"{user} asks again and again for {field_names(lost, of)}, in version {version}: "
         how = "it is stored each time, and nobody is seen to take it back"
         said += how if is_stored else "and the API server drops it"
         evidence = {"version": version}

@@ -216,7 +216,8 @@ def _left_out(write: Write, past: ObjectHistory) -> Answers:
     mine = own(write, past.writes, _HOUR_SECONDS * _IDLE / _IDLE_AN_HOUR)
     if sum(map(_is_refilled, mine)) >= _IDLE:
         made, user = write.content.webhook or (), write.requester.user
-        said = f"{user} leaves out {field_names(made)} again and again, which another webhook adds"
+        said = f"{user} leaves out {field_names(made, write.object)} again and again"
+        said += ", which another webhook adds"
         yield signal(RESTLESS, write, Blame.EITHER, made, said)
 
 

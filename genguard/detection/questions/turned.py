@@ -264,7 +264,7 @@ def _fight(
     as_managers = dict.fromkeys(f"{one.user} as {one.manager}" for one in requesters if one.manager)
     parties = users if len(users) > 1 else as_managers
     names = " and ".join(parties) if len(parties) > 1 else f"several processes of {newest.user}"
-    said = f"{names} overwrite each other's {field_names(fought)}"
+    said = f"{names} overwrite each other's {field_names(fought, write.object)}"
     blame = blame_of(write.metadata) if part is METADATA else Blame.REQUESTER
     minor = part is METADATA and _is_beside(write, fought, turns)
     minor = minor or (not (is_back or is_slow) and _is_news(fought, turns))
@@ -385,19 +385,20 @@ def _alone(
         states = [*_own_turns(own_words, same)]
         fast = [one for one, turns in states if _is_switched(turns)]
         if flipped := fast or [one for one, turns in states if _is_flipping(turns)]:
-            what = f"flips {field_names(flipped)} again and again, for no change of the spec"
+            what = f"flips {field_names(flipped, write.object)} again and again, "
+            what += "for no change of the spec"
             blame, minor = blame_of(write.content), not fast
             yield signal(part, write, blame, flipped, f"{user} {what}", minor=minor)
     elif part is METADATA:
         marks = [one for one in meant if one.key[-1] in NAMES["marks"] and not past.owner]
         if claimed := [one for one, turns in _own_turns(marks, recent) if _is_claimed(turns)]:
-            what = f"for two owners by turns, each with a {field_names(claimed)} of its own"
-            said = f"{user} writes it {what}"
+            said = f"{user} writes it for two owners by turns, each with a "
+            said += f"{field_names(claimed, write.object)} of its own"
             yield signal(part, write, blame_of(write.metadata), claimed, said)
         elif len(recent) >= _MOST_TURNS:
             ways = _own_turns(meant, recent)
             if long := [one for one, turns in ways if _is_endless(turns)]:
-                said = f"{user} turns {field_names(long)} to and fro"
+                said = f"{user} turns {field_names(long, write.object)} to and fro"
                 yield signal(part, write, blame_of(write.metadata), long, said, minor=True)
     elif _counts(write) and not write.content.webhook:
         yield from _wanted_alone(write, meant, recent)
@@ -415,7 +416,9 @@ def _wanted_alone(write: Write, meant: Sequence[Change], recent: Sequence[Write]
     long = [one for one, turns in ways if _is_endless(turns)]
     if found := new or walked or long:
         what = "gives {} a new value in each of its writes" if new else "walks {} back and forth"
-        yield storm(write, what.format(field_names(found)), found, minor=found is long)
+        yield storm(
+            write, what.format(field_names(found, write.object)), found, minor=found is long
+        )
 
 
 def _counts(write: Write) -> bool:
@@ -594,7 +597,9 @@ def _put_back(write: Write, _: ObjectHistory) -> Answers:
         if asked.key[0] not in ("status", "metadata") and made.after == asked.before
     ]
     if back and write.subresource in ("", "scale"):
-        what = f"put {field_names(back)} back, which {write.requester.user} had changed"
+        what = (
+            f"put {field_names(back, write.object)} back, which {write.requester.user} had changed"
+        )
         yield signal(SPEC, write, Blame.OTHERS, back, f"another webhook {what}")
 
 

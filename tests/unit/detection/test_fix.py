@@ -54,7 +54,7 @@ def finding(values):
         state=values.get("state", "open"),
         object=where,
         subresource=values.get("subresource", ""),
-        paths=tuple(values.get("paths", ())),
+        paths=tuple(dict.fromkeys(map(where.owned, values.get("paths", ())))),
         actors=tuple(map(actor, values["actors"])),
         count=9,
         first_seen="2026-11-23T08:00:00Z",
