@@ -121,8 +121,7 @@ class Trials:
     def stays(self, actor: Actor) -> tuple[bool, bool, int]:
         """Return how hard it is for a writer to give way: who always asks for the same can."""
         trial, values = self.left_alone([actor]), {(x.key, x.after) for x in self._set_by([actor])}
-        is_built_in = "kube-system:" in actor.name
-        return is_built_in, trial is not None and trial.ended < trial.of, len(values)
+        return "kube-system:" in actor.name, bool(trial and trial.ended < trial.of), len(values)
 
     def _set_by(self, actors: Iterable[Actor]) -> list[Change]:
         sent = chain.from_iterable(map(_sent, self._sent_by(actors)))
@@ -311,8 +310,7 @@ def with_fix(
         if text.applies(known | names)
     ]
     steps.sort(key=lambda one: (bool(one.trial and one.trial.ended < one.trial.of), one.lasting))
-    diff = None if sample is None else shown_diff(sample)
-    return replace(found, fix=tuple(steps), diff=diff)
+    return replace(found, fix=tuple(steps), diff=None if sample is None else shown_diff(sample))
 
 
 class _About(NamedTuple):
@@ -395,6 +393,8 @@ class _About(NamedTuple):
                 "scaled": fought and _AUTOSCALER in kinds and "/spec/replicas" in self.found.paths,
                 "first": not at and kinds <= {"program", "keeper"},
                 "steady": all(stays[who[0].name][2] < stays[one.name][2] for one in others),
+                "built_in": stays[who[0].name][0],
+                "beside_built_in": any(stays[one.name][0] for one in others),
                 "deletes": who[0] is self.found.actors[0],
                 "lacks": self.trials.lacks(who),
                 "stop": _stop_command(who[0]),
