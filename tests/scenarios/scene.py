@@ -47,7 +47,8 @@ class Stored:
     """One object in the cluster, as a user or a controller handles it.
 
     A user is a name, or `name@pod`: what the token of a service account says of its process.
-    `left_alone` are the fields, as RFC 6901, that a user does not write any more.
+    `left_alone` are the fields, as RFC 6901, that a user does not write any more: without any,
+    objects that somebody else creates or deletes.
     """
 
     def __init__(
@@ -71,6 +72,8 @@ class Stored:
 
     def patch(self, user: str, body: Json, subresource: str = "", **params: Any) -> Json:
         """A merge patch, or what else the client makes of a mapping."""
+        if self.is_left_by(user):
+            return {}
         body = without(body, self._left_alone.get(user, ()))
         if not body:
             return self.get()
@@ -115,16 +118,24 @@ class Stored:
             else:
                 return made
 
+    def is_left_by(self, user: str) -> bool:
+        """Whether a user leaves the whole object to others."""
+        return user in self._left_alone and not self._left_alone[user]
+
     def delete(self, user: str) -> None:
-        self._as(user).delete(self.path, {"propagationPolicy": "Background"})
+        """It may be gone only where somebody leaves it to others."""
+        if not self.is_left_by(user):
+            options = {"propagationPolicy": "Background"}
+            self._as(user).delete(self.path, options, check=not self._left_alone)
 
     def wait_for(self, holds: Callable[[Json], object]) -> None:
         wait_until(lambda: holds(self.get()), what=f"a state of {self.path}")
 
     def wait_until_gone(self) -> None:
-        wait_until(lambda: self._is_gone(), what=f"{self.path} gone")
+        wait_until(self.is_gone, what=f"{self.path} gone")
 
-    def _is_gone(self) -> bool:
+    def is_gone(self) -> bool:
+        """Whether there is no such object."""
         try:
             self.get()
         except ApiError as error:
@@ -147,21 +158,32 @@ class Scene:
     ) -> None:
         self.plane, self.namespace, self._left_alone = plane, namespace, left_alone
         self._ticks = itertools.count(1)
+        self._makers: dict[str, str] = {}
 
     def create(self, collection: str, body: Json, user: str = "deployer", **params: Any) -> Stored:
         """`collection` is a path below the namespace's: `apps/v1/deployments`, `v1/pods`."""
         at = self.collection(collection)
+        if "name" in body["metadata"] and self._left_alone:
+            wanted = self._stored(at, body["metadata"]["name"])
+            if self._rests(user, wanted):
+                return wanted
         client = self.plane.client.as_user(user, ["system:masters"])
         made = client.post(at, body, params=params or None).body
-        return self._stored(at, made["metadata"]["name"])
+        stored = self._stored(at, made["metadata"]["name"])
+        self._makers[stored.path] = user
+        return stored
+
+    def _rests(self, user: str, wanted: Stored) -> bool:
+        """Whether a user does not make an object: it is there, or is left to who unmakes it."""
+        return (wanted.path in self._makers and wanted.is_left_by(user)) or not wanted.is_gone()
 
     def stored(self, collection: str, name: str) -> Stored:
         """An object that is there."""
         return self._stored(self.collection(collection), name)
 
     def make_way(self, user: str, before: Stored | None) -> None:
-        """Delete what is in the way, and wait until it is gone."""
-        if before is not None:
+        """Delete what is in the way, and wait until it is gone; what is its own is not."""
+        if before and not before.is_left_by(user) and self._makers.get(before.path) != user:
             before.delete(user)
             before.wait_until_gone()
 

@@ -24,6 +24,7 @@ AT_EACH_CHANGE = {
     "label-of-two-wills": "one of two writers leaves a label to the other",
     "two-applications-claim-one-object": "Argo CD ignores a field",
     "sidecars-stripped-by-an-old-agent": "a webhook is left out of objects that set a field",
+    "descheduler-against-two-pods": "who deletes objects leaves them to a controller of Kubernetes",
 }
 """Those that `make test` plays, and why; `make test-all` plays all."""
 _SECONDS_TO_TAKE_EFFECT = 1.5
