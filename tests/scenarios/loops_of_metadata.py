@@ -50,7 +50,7 @@ def label_that_one_sets_and_another_takes_away(scene: Scene) -> None:
     for _ in range(8):
         account.patch("labeller", {"metadata": {"labels": {"example.org/team": "a"}}})
         scene.pause(0.1)
-        account.put("gitops", lambda found: found["metadata"].pop("labels"))
+        account.put("gitops", lambda found: found["metadata"].pop("labels", None))
         scene.pause(0.1)
 
 
@@ -60,7 +60,7 @@ def finalizer_added_and_removed_by_turns(scene: Scene) -> None:
     for _ in range(8):
         widget.put("backup", lambda found: found["metadata"].update(finalizers=[_FINALIZER]))
         scene.pause(0.1)
-        widget.put("cleaner", lambda found: found["metadata"].pop("finalizers"))
+        widget.put("cleaner", lambda found: found["metadata"].pop("finalizers", None))
         scene.pause(0.1)
 
 

@@ -104,6 +104,10 @@ def _play_with(
         return play(plane, scenario, name, left_alone=leaving)
     finally:
         path = f"/api/v1/namespaces/{name}"
+        widgets = f"/apis/example.org/v1/namespaces/{name}/widgets"
+        for one in plane.client.get(widgets).body["items"]:  # who removes finalizers may have left
+            at = f"{widgets}/{one['metadata']['name']}"
+            plane.client.patch(at, {"metadata": {"finalizers": None}})
         plane.client.delete(path)
         if not is_last:
             wait_until(lambda: not _is_there(plane, path), what=f"{name} gone")
