@@ -47,6 +47,7 @@ class AskedObject(Stored):
         self.manifests: list[tuple[str, Json]] = [(user, copy.deepcopy(body))]
         self._object = copy.deepcopy(body)
         self._object["metadata"] |= {"generation": 1, "uid": "1"}
+        self._left_alone = {}  # everybody does what he does
 
     def get(self) -> Json:
         return copy.deepcopy(self._object)
@@ -93,6 +94,7 @@ class AskedScene(Scene):
         self.namespace = "asked"
         self.objects: list[AskedObject] = []
         self._ticks = itertools.count(1)
+        self._makers = {}
 
     @property
     def plane(self) -> ControlPlane:  # type: ignore[override]
