@@ -14,6 +14,7 @@ from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.genguard import Genguard
 from tests.e2e.statuses import Shop
+from tests.e2e.verbs import run
 
 API = "/apis/admissionregistration.k8s.io/v1"
 _FOUND_SECONDS = 60.0
@@ -148,3 +149,9 @@ def test_a_cluster_that_goes_its_way_is_quiet(
             client.patch(f"{path}/settings", {"data": {"a": str(turn)}})
         run.ends(0)
     assert [one for one in run.lines if one.startswith("{")] == []
+
+
+def test_all_kinds_are_watched_or_those_that_are_given(apiserver: ControlPlane) -> None:
+    told = run(apiserver, "watch", "--all", "--timeout=2s").err
+    assert "watching" in told
+    assert "kinds; ^C ends it" in told

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ import msgspec
 from genguard.detection.detection import Detection
 from genguard.detection.finding import Finding, Severity
 from genguard.objects.served import Served, UnknownTargetError, find
-from genguard.objects.shown import json_line
+from genguard.objects.shown import few, json_line
 from genguard.replay import as_row
 from genguard.review_setup import ReviewOptions, ReviewSetup
 from genguard.versions import SENT_TO_NO_WEBHOOK, Versions
@@ -22,6 +22,7 @@ from webhook.cli.options import OUTPUT, Access, asks_cluster, verb
 from webhook.cli.output import tell
 from webhook.cluster.discovery import discover
 from webhook.cluster.following import see_versions
+from webhook.cluster.rest import RefusedError, Rest
 from webhook.cluster.watch import Change, ChangeKind, Collection, follow
 from webhook.server.flags import duration
 from webhook.tasks.clock import CLOCK
@@ -32,78 +33,121 @@ _LATELY_SECONDS: Final = 60.0
 """A watch that has gone well for so long has only been begun again."""
 _NOT_LISTED: Final = "the API server has not listed it in time"
 _LONGEST_HOURS: Final = 8_760
+_NEVER_AT_REST: Final = ("events", "leases")
+"""Written again and again by design, for they tell what happens and who is alive."""
 
 
 @verb()
+@click.option("--all", "everything", is_flag=True)
 @click.option("--timeout", "seconds", type=duration(_LONGEST_HOURS), metavar="DURATION")
 @click.option("-n", "--namespace", metavar="NAME")
 @asks_cluster
 @OUTPUT
 @click.argument("kinds", nargs=-1, metavar="[KIND...]")
-def watch(*, kinds: tuple[str, ...], output: str, **flags: Any) -> None:
+def watch(*, kinds: tuple[str, ...], everything: bool, output: str, **flags: Any) -> None:
     """Find who fights over objects by watching them. Nothing is registered."""
-    carry_out(_run(kinds, is_json=output == "json", **flags))
+    if kinds and everything:
+        raise click.UsageError("--all watches every kind: leave out KIND")
+    carry_out(_run(kinds, everything=everything, is_json=output == "json", **flags))
 
 
 async def _run(
     kinds: Sequence[str],
     *,
+    everything: bool,
     seconds: float | None,
     namespace: str | None,
     access: Access,
     is_json: bool,
 ) -> None:
+    printed: dict[str, tuple[Severity, str]] = {}
+    async with access.connected() as rest:
+        served = await discover(rest)
+        chosen = None if everything else [*_chosen(kinds, served)]
+        async for detection in fights(rest, served, chosen, namespace or "", seconds):
+            for found in _news(detection.findings(), printed):
+                line = msgspec.to_builtins(found)
+                click.echo(json_line(line) if is_json else as_row(line))
+    if not printed:
+        tell("no fight was seen")
+
+
+async def fights(
+    rest: Rest,
+    served: Sequence[Served],
+    chosen: Sequence[Served] | None,
+    namespace: str,
+    seconds: float | None,
+) -> AsyncIterator[Detection]:
+    """Watch kinds, and yield each second what detects fights; for ever without `seconds`.
+
+    chosen  the kinds; without them every one that changes, but for those that may not be read
+
+    Raises RefusedError for a chosen kind that may not be read, and click.ClickException at the end
+    for one that was not watched all the time.
+    """
     setup = ReviewSetup(ReviewOptions())
     detection = Detection()
     versions = Versions(lambda: setup.dependencies.engine, detection.see_version)
-    async with access.connected() as rest:
-        watched = [*_chosen(kinds, await discover(rest))]
-        paths = {one: one.path(namespace or "" if one.namespaced else "") for one in watched}
-        for one, path in paths.items():
-            await rest.try_list(path, kind=one.kind)  # says at once what may not be read
-            async with rest.stream(path, watch="true", timeoutSeconds="1"):
-                pass
-        supervisor = Supervisor()
-        # Why each is not watched, or was not lately, and until when that counts.
-        troubles = dict.fromkeys(watched, (math.inf, _NOT_LISTED))
+    first = {one.of: one for one in reversed(served) if one.watchable}
+    every = [one for one in first.values() if one.resource not in _NEVER_AT_REST]
+    watched = every if chosen is None else chosen
+    paths = {one: one.path(namespace if one.namespaced else "") for one in watched}
+    refused = {one: why for one, at in paths.items() if (why := await _refusal(rest, one, at))}
+    if refused and (chosen is not None or refused.keys() == paths.keys()):
+        raise next(iter(refused.values()))
+    if refused:
+        tell(f"not watched, since they may not be read: {few(list(map(str, refused)))}")
+    paths = {one: path for one, path in paths.items() if one not in refused}
+    supervisor = Supervisor()
+    # Why each is not watched, or was not lately, and until when that counts.
+    troubles = dict.fromkeys(paths, (math.inf, _NOT_LISTED))
 
-        def begin(one: Served, reason: str) -> None:
-            tell(f"{one} is not watched: {reason}; trying again")
-            troubles[one] = math.inf, reason
+    def begin(one: Served, reason: str) -> None:
+        tell(f"{one} is not watched: {reason}; trying again")
+        troubles[one] = math.inf, reason
 
-        def see(one: Served, change: Change) -> None:
-            see_versions(str(one), versions, supervisor, change)
-            if change.what is ChangeKind.CAUGHT_UP:
-                _, reason = troubles[one]
-                lately = 0.0 if reason == _NOT_LISTED else _LATELY_SECONDS
-                troubles[one] = time.monotonic() + lately, reason
+    def see(one: Served, change: Change) -> None:
+        see_versions(str(one), versions, supervisor, change)
+        if change.what is ChangeKind.CAUGHT_UP:
+            _, reason = troubles[one]
+            lately = 0.0 if reason == _NOT_LISTED else _LATELY_SECONDS
+            troubles[one] = time.monotonic() + lately, reason
 
-        following = {
-            f"watch {one}": partial(
-                follow,
-                Collection(rest, path, one.kind).changes,
-                partial(see, one),
-                partial(begin, one),
-            )
-            for one, path in paths.items()
-        }
-        tell(f"watching {', '.join(map(str, watched))}; ^C ends it")
-        printed: dict[str, tuple[Severity, str]] = {}
-        ends = float("inf") if seconds is None else time.monotonic() + seconds
-        async with supervisor.running(following):
-            while time.monotonic() < ends:
-                await asyncio.sleep(_TICK)
-                now = CLOCK.now()
-                detection.ledger.tell_time(now, CLOCK.ahead)
-                detection.settle(now)
-                for found in _news(detection.findings(), printed):
-                    line = msgspec.to_builtins(found)
-                    click.echo(json_line(line) if is_json else as_row(line))
-        for one, (until, reason) in troubles.items():
-            if until > time.monotonic():
-                raise click.ClickException(f"{one} was not watched all the time: {reason}")
-        if not printed:
-            tell("no fight was seen")
+    following = {
+        f"watch {one}": partial(
+            follow, Collection(rest, path, one.kind).changes, partial(see, one), partial(begin, one)
+        )
+        for one, path in paths.items()
+    }
+    what = f"{len(paths)} kinds" if chosen is None else ", ".join(map(str, paths))
+    tell(f"watching {what}; ^C ends it")
+    ends = math.inf if seconds is None else time.monotonic() + seconds
+    async with supervisor.running(following):
+        is_over = False
+        while not is_over:
+            await asyncio.sleep(_TICK)
+            now = CLOCK.now()
+            detection.ledger.tell_time(now, CLOCK.ahead)
+            detection.settle(now)
+            is_over = time.monotonic() >= ends
+            yield detection
+    for one, (until, reason) in troubles.items():
+        if until > time.monotonic():
+            message = f"{one} was not watched all the time: {reason}"
+            if chosen is not None:
+                raise click.ClickException(message)
+            tell(message)
+
+
+async def _refusal(rest: Rest, one: Served, path: str) -> RefusedError | None:
+    """Return why a collection may not be listed and watched, if so."""
+    try:
+        await rest.try_list(path, kind=one.kind)
+        async with rest.stream(path, watch="true", timeoutSeconds="1"):
+            return None
+    except RefusedError as error:
+        return error
 
 
 def _chosen(kinds: Iterable[str], served: Sequence[Served]) -> Iterator[Served]:

@@ -130,9 +130,8 @@ class _Calls(RESTClientObject):
 
     def _create_connector(self) -> aiohttp.TCPConnector:
         """Return a connector with this factory; the client's documented way to override it."""
-        return aiohttp.TCPConnector(
-            limit=self.maxsize, ssl=self.ssl_context, socket_factory=self._socket
-        )
+        # Without a limit: each watch holds a connection for minutes, and calls would wait for it.
+        return aiohttp.TCPConnector(limit=0, ssl=self.ssl_context, socket_factory=self._socket)
 
     def _socket(self, address: tuple[Any, ...]) -> socket.socket:
         self._sockets[:] = [one for one in self._sockets if one.fileno() >= 0]
