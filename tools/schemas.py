@@ -13,6 +13,7 @@ from genguard.detection.finding import Finding, FoundObject
 from genguard.explain.explanation import Explanation
 from genguard.linting.check import LintFinding
 from genguard.trace.report import Verdict
+from webhook.cli.scan import ScanLine
 from webhook.cli.status import FollowedLine
 from webhook.doctor.facts import CheckResult
 
@@ -32,6 +33,14 @@ class LintSummary(msgspec.Struct, tag="summary", tag_field="type"):
     """The last line of `genguard lint -o json`: how many problems there are."""
 
     error: int
+    warning: int
+    info: int
+
+
+class ScanSummary(msgspec.Struct, tag="summary", tag_field="type"):
+    """The last line of `genguard scan -o json`: how many lines there are of each severity."""
+
+    critical: int
     warning: int
     info: int
 
@@ -195,6 +204,7 @@ OUTPUTS: Final[dict[str, tuple[str, Any]]] = {
         ReplayedReview | Finding | ReplayError | ReplaySummary,
     ),
     "trace": ("genguard trace -o json", TraceReport),
+    "scan": ("a line of genguard scan -o json", ScanLine | ScanSummary),
     "lint": ("a line of genguard lint -o json", LintFinding | LintSummary),
 }
 """What each output is, and its type."""

@@ -3,15 +3,23 @@
 Many webhooks are called for creations alone, so no update of the object shows what they do.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
+import msgspec
+
+from genguard.admission.matching import Matched, Registration
 from genguard.blame.places import Item, Place, show
 from genguard.converge.chain import Document
 from genguard.converge.fields import overlay, overwritten
-from genguard.objects.fields import ABSENT, get
+from genguard.detection.since import first_version
+from genguard.generation.strategy import parse_version
+from genguard.objects.fields import ABSENT, get, to_pointer
 from genguard.objects.metadata import SET_BY_SERVER
+from genguard.objects.selectors import Truth
 from genguard.objects.served import Served
+from genguard.shipped import shipped
 
 PODS: Final = Served(
     "", "v1", "pods", "pod", "Pod", ("po",), namespaced=True, has_status=True, watchable=True
@@ -22,6 +30,8 @@ TEMPLATES: Final[Mapping[str, Place]] = {
     "CronJob": ("spec", "jobTemplate", *_TEMPLATE),
 }
 """Where a kind has the template of its pods."""
+_OF_TEMPLATE: Final = re.compile(r"(/spec/jobTemplate)?((/spec)?/template)?(?=/)")
+_MOST_SITES: Final = 16
 
 
 def pod_of(workload: Mapping[str, Any]) -> Document:
@@ -51,9 +61,116 @@ def copy_of(stored: Document, owner: Mapping[str, Any]) -> Document:
 
 def taken(sent: Document, made: Document) -> dict[str, str]:
     """Return which fields of a creation are not kept, as `spec.initContainers[*].restartPolicy`."""
+    return {show(place): how for place, how in _taken(sent, made).items()}
+
+
+def _taken(sent: Document, made: Document) -> dict[Place, str]:
     lost = [one for one in overwritten(sent, made) if not one.is_omitted]
     return {_of_any(one.place): "removed" if one.after is ABSENT else "changed" for one in lost}
 
 
-def _of_any(place: Place) -> str:
-    return show(tuple(Item("*") if isinstance(step, Item) else step for step in place))
+def _of_any(place: Place) -> Place:
+    return tuple(Item("*") if isinstance(step, Item) else step for step in place)
+
+
+def samples() -> Mapping[str, Any]:
+    """Return samples.yaml: complete objects, and since when servers have fields by default."""
+    return shipped("genguard.converge", "samples.yaml", dict[str, Any])
+
+
+def as_known(sample: Document, of: Served, version: str) -> Document:
+    """Return a sample without the fields that a server of this version drops by itself."""
+    later, server = samples()["since"], parse_version(version)
+
+    def is_known(place: Place) -> bool:
+        pointer = to_pointer(place)
+        since = later.get(_of_pod(pointer)) or first_version(*of.of, pointer)
+        return since is None or parse_version(since) <= server
+
+    def pruned(value: Any, place: Place) -> Any:
+        if isinstance(value, list):
+            return [pruned(one, (*place, "*")) for one in value]
+        if not isinstance(value, dict):
+            return value
+        return {key: pruned(value[key], (*place, key)) for key in value if is_known((*place, key))}
+
+    return dict(pruned(sample, ()))
+
+
+def _of_pod(pointer: str) -> str:
+    """Return a field of a template as that of the pod, or of the Job."""
+    found = _OF_TEMPLATE.match(pointer)
+    return pointer[found.end() :] if found else pointer
+
+
+class Site(NamedTuple):
+    """Where a kind is created, and who is called; `sure`: whatever a condition or label says."""
+
+    of: Served
+    namespace: str
+    called: frozenset[str]
+    sure: frozenset[str]
+
+
+def sites(
+    of: Served,
+    labels: Mapping[str, str],
+    namespaces: Mapping[str, Mapping[str, str] | None],
+    registered: Sequence[Registration],
+) -> list[Site]:
+    """Return a site for each set of webhooks and policies that are called together.
+
+    namespaces  the preferred first, with their labels; None where these are not known
+    """
+    found: dict[frozenset[str], Site] = {}
+    given = msgspec.json.encode(labels)
+    for name, known in namespaces.items():
+        kind = of.group, of.version, of.resource
+        write = Matched(*kind, "", "CREATE", name, "", given, given, known)
+        truths = [(one, one.covers(write)) for one in registered if not one.phase]
+        called = frozenset(one.name for one, truth in truths if truth is not Truth.FALSE)
+        sure = (one for one, truth in truths if truth is Truth.TRUE and not one.conditions)
+        found.setdefault(called, Site(of, name, called, frozenset(one.name for one in sure)))
+    return [*found.values()][:_MOST_SITES]
+
+
+def lost_fields(of: Served, sent: Document, made: Document) -> dict[str, str]:
+    """Return what was removed of a creation, by pointer as people read it; `*` is any index.
+
+    Of a newer field it is the whole, even if a default has come in its place. To change another
+    value is what many a webhook is for.
+    """
+    found: dict[str, str] = {}
+    for place, how in _taken(sent, made).items():
+        since = [first_version(*of.of, to_pointer(place[: n + 1])) for n in range(len(place))]
+        if since[-1] or how == "removed":
+            whole = place[: since.index(since[-1]) + 1] if since[-1] else place
+            found[to_pointer(whole)] = show(whole)
+    return found
+
+
+def find_strippers(
+    tried: Sequence[tuple[Site, Mapping[str, str]]], registered: Iterable[Registration]
+) -> dict[tuple[str, ...], dict[tuple[Served, str], str]]:
+    """Return what each takes away, or one of several; who does it alone explains the others.
+
+    Nobody is named with whom a field was kept, and nobody if it is lost where nobody is called:
+    then the API server drops it. PodTemplates, of which few are told, show that for all pods.
+
+    tried  with what was lost
+    """
+    policies = {one.name: one for one in registered if one.bindings}
+    by_server = {_of_pod(at) for site, fields in tried if not site.called for at in fields}
+    suspected = []
+    for site, fields in tried:
+        for at in (one for one in fields if _of_pod(one) not in by_server):
+            kept = [one.sure for one, lost in tried if one.of == site.of and at not in lost]
+            able = {one for one in site.called if one not in policies or policies[one].sets(at)}
+            suspected.append((sorted(able.difference(*kept)), site.of, at, fields[at]))
+    found: dict[tuple[str, ...], dict[tuple[Served, str], str]] = {}
+    sure: set[tuple[str, str]] = set()
+    for who, of, at, shown in sorted(suspected, key=lambda one: len(one[0])):
+        if sure.isdisjoint((one, _of_pod(at)) for one in who) or len(who) == 1:
+            found.setdefault(tuple(who), {})[of, at] = shown
+            sure |= {(one, _of_pod(at)) for one in who if len(who) == 1}
+    return found

@@ -17,7 +17,7 @@ whose sideEffects are None or NoneOnDryRun.
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -27,11 +27,14 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from genguard.converge.creation import copy_of, taken
-from genguard.objects.served import collection_path, find, split_target
+from genguard.admission.matching import Registration
+from genguard.converge.creation import Site, as_known, copy_of, lost_fields, samples, sites, taken
+from genguard.objects.served import Served, UnknownTargetError, collection_path, find, split_target
+from genguard.objects.shown import few
 from genguard.trace.passes import status_as_reported
 from genguard.trace.plan import OWNER, RUN_LABEL, Traced, acting, has_expired, is_observer
 from webhook.cluster.discovery import discover
+from webhook.cluster.following import server_version
 from webhook.cluster.reconcile import NotInTimeError, until
 from webhook.cluster.rest import MERGE_PATCH, UNREACHED, RefusedError, Rest, ask, if_there
 
@@ -41,6 +44,7 @@ _SLICE: Final = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kub
 """The addresses of API servers; each writes its own (controlplane/instance.go)."""
 _PATIENCE_SECONDS: Final = 60.0
 _EVERY_SECONDS: Final = 0.5
+_AT_ONCE: Final = 4
 _PARAMS: Final = {
     "dryRun": "All",
     "fieldManager": "genguard-trace",
@@ -229,6 +233,59 @@ async def try_creation(rest: Rest, traced: Traced) -> dict[str, Any]:
     except (RefusedError, *UNREACHED) as error:
         return {"refused": str(error) or type(error).__name__}
     return {"fields": taken(sent, made)}
+
+
+async def try_samples(
+    rest: Rest,
+    kinds: Sequence[Served],
+    registered: Sequence[Registration],
+    tell: Callable[[str], None],
+    own: str,
+) -> list[tuple[Site, dict[str, str]]]:
+    """Create complete objects as dry runs, and return which fields are lost where.
+
+    own   the namespace that is preferred
+    tell  is told what may not be read, and what is refused
+    """
+    version = await server_version(rest)
+    namespaces: dict[str, Mapping[str, str] | None] = {own: None}
+    try:
+        listed = await rest.list_all("/api/v1/namespaces", only_metadata=True)
+        every = [one["metadata"] for one in listed if "deletionTimestamp" not in one["metadata"]]
+        every.sort(key=lambda one: one["name"] != own)
+        namespaces = {one["name"]: one.get("labels") or {} for one in every}
+    except RefusedError as error:
+        tell(f"dry runs go to namespace {own} alone: {error}")
+    labels = {"app.kubernetes.io/name": "genguard-scan"}
+    for one in registered:
+        labels |= (one.match.objects or {}).get("matchLabels") or {}
+    turn = asyncio.Semaphore(_AT_ONCE)
+    refused: dict[str, list[str]] = {}
+
+    async def send(site: Site, sample: dict[str, Any]) -> tuple[Site, dict[str, str]] | None:
+        metadata = {"generateName": "genguard-scan-", "labels": labels}
+        sent = {**as_known(sample, site.of, version), "metadata": metadata}
+        path, params = site.of.path(site.namespace), {**_PARAMS, "fieldManager": "genguard-scan"}
+        try:
+            async with turn:
+                made = await rest.call("POST", path, sent, params=params)
+        except (RefusedError, *UNREACHED) as error:
+            is_right = isinstance(error, RefusedError) and error.missing_right
+            why = "you may not create it" if is_right else str(error) or type(error).__name__
+            refused.setdefault(why, []).append(f"{site.of} in {site.namespace}")
+            return None
+        return site, lost_fields(site.of, sent, made)
+
+    sending = []
+    for sample in samples()["samples"]:
+        with suppress(UnknownTargetError):  # an older server
+            group, _, version_of_kind = sample["apiVersion"].rpartition("/")
+            of = find(f"{sample['kind']}.{version_of_kind}.{group}", kinds)
+            sending += [send(one, sample) for one in sites(of, labels, namespaces, registered)]
+    tried = await asyncio.gather(*sending)
+    for why, what in refused.items():
+        tell(f"no dry run of {few(what)}: {why}")
+    return [one for one in tried if one is not None]
 
 
 async def _workload_of(rest: Rest, metadata: Mapping[str, Any]) -> Any:

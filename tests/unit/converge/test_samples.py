@@ -1,0 +1,135 @@
+"""Complete objects as dry runs: what is sent to which server, what is lost, and who took it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from genguard.admission.matching import Match, Registration, read_configurations
+from genguard.converge.creation import (
+    PODS,
+    Site,
+    as_known,
+    find_strippers,
+    lost_fields,
+    samples,
+    sites,
+)
+from genguard.detection.finding import Severity
+from genguard.detection.since import first_version, load_types
+from genguard.generation.strategy import parse_version
+from genguard.generation.table import load_rows
+from genguard.objects.fields import to_pointer
+from genguard.objects.served import Served
+from tests.cases_loader import Case, load, table
+from webhook.cli.scan import ScanLine, of_stripper, row
+
+GOLDEN = Path(__file__).with_name("scan.txt")
+
+
+def served(resource: str) -> Served:
+    return Served("", "v1", resource, "", "", (), True, True, True)
+
+
+@table("converge/strippers.yaml", "tried", "policies", "found")
+def test_who_takes_a_field_away_is_who_is_called_where_it_is_lost(case: Case) -> None:
+    policies = [
+        Registration(name, Match(()), (), bindings=(Match(()),), text=text)
+        for name, text in case.get("policies", {}).items()
+    ]
+    tried = []
+    for one in case["tried"]:
+        called = frozenset(one["called"])
+        site = Site(served(one.get("kind", "pods")), "n", called, called - {*one.get("unsure", ())})
+        tried.append((site, {pointer: pointer for pointer in one["lost"]}))
+    found = find_strippers(tried, policies)
+    assert {" ".join(who): [at for _, at in fields] for who, fields in found.items()} == case[
+        "found"
+    ], case.because
+
+
+@table("converge/lost_fields.yaml", "sent", "made", "lost")
+def test_what_does_not_come_back_is_lost(case: Case) -> None:
+    assert lost_fields(PODS, case["sent"], case["made"]) == case["lost"], case.because
+
+
+def fields_of(value: Any, place: tuple[str, ...] = ()) -> Iterator[str]:
+    """The pointers of an object and all that is in it, with * for an index."""
+    yield to_pointer(place)
+    steps = value.items() if isinstance(value, dict) else ()
+    steps = [("*", one) for one in value] if isinstance(value, list) else steps
+    for step, below in steps:
+        yield from fields_of(below, (*place, step))
+
+
+def kinds() -> Iterator[tuple[dict[str, Any], Served]]:
+    rows = {(row.group, row.kind): row for row in load_rows()}
+    for sample in samples()["samples"]:
+        group, _, version = sample["apiVersion"].rpartition("/")
+        row = rows[group, sample["kind"]]
+        yield sample, Served(group, version, row.resource, "", row.kind, (), True, True, True)
+
+
+@pytest.mark.parametrize(("minor", "is_there"), [(27, False), (28, False), (29, True), (36, True)])
+def test_a_server_gets_no_field_that_is_newer_or_off_by_default(
+    minor: int, *, is_there: bool
+) -> None:
+    for sample, of in kinds():
+        told = set(fields_of(as_known(sample, of, f"v1.{minor}.3")))
+        since = (first_version(*of.of, pointer) for pointer in told)
+        assert all(parse_version(one) <= (1, minor) for one in since if one)
+        if sample["kind"] in ("Pod", "CronJob"):
+            assert any(one.endswith("initContainers/*/restartPolicy") for one in told) == is_there
+
+
+def newer(kind: str) -> Iterator[str]:
+    """The newer fields of a kind's spec, of a template once: as those of pods."""
+
+    def walk(of: str, place: str, above: tuple[str, ...]) -> Iterator[str]:
+        for name, (since, below) in load_types().get(of, {}).items():
+            if since:
+                yield f"{place}/{name}"
+            elif below not in above and "PodTemplateSpec" not in below:
+                yield from walk(below, f"{place}/{name}", (*above, below))
+
+    yield from walk(load_types()["kinds 0"][kind][1], "", ())
+
+
+def test_the_samples_have_every_newer_field_or_the_table_says_why_not() -> None:
+    left_out = [one["part"] for one in load("converge/left_out.yaml", "part")]
+    lacking = [
+        pointer
+        for sample, of in kinds()
+        if str(of) in load_types()["kinds 0"] and of.resource != "podtemplates"
+        for pointer in newer(str(of))
+        if pointer.startswith("/spec") and pointer not in set(fields_of(sample))
+    ]
+    assert [one for one in lacking if not any(each in one for each in left_out)] == []
+    assert [each for each in left_out if not any(each in one for one in lacking)] == []
+
+
+def test_a_dry_run_goes_where_others_are_called() -> None:
+    rules = [{"apiGroups": [""], "apiVersions": ["*"], "operations": ["*"], "resources": ["pods"]}]
+    hook = {"name": "a", "rules": rules, "namespaceSelector": {"matchLabels": {"inject": "yes"}}}
+    registered = read_configurations(
+        [{"kind": "MutatingWebhookConfiguration", "metadata": {"name": "old"}, "webhooks": [hook]}]
+    )
+    namespaces = {"default": {}, "other": {}, "shop": {"inject": "yes"}}
+    found = sites(PODS, {}, namespaces, registered)
+    assert [(one.namespace, *one.called) for one in found] == [("default",), ("shop", "old/a")]
+    (only,) = sites(PODS, {}, {"default": None}, registered)
+    assert (only.called, only.sure) == ({"old/a"}, set())  # its labels are not known
+
+
+def test_the_page_says_who_what_and_what_to_do_next() -> None:
+    fields = {
+        (PODS, "/spec/initContainers/*/restartPolicy"): "spec.initContainers[*].restartPolicy"
+    }
+    more = fields | {(PODS, "/spec/hostUsers"): "spec.hostUsers"}
+    lines = [
+        of_stripper(("old/a",), fields),
+        of_stripper(("good/b", "old/a"), more),
+        ScanLine("stuck", Severity.INFO, "pod/web", (), ("status.phase",), "it waits", "look"),
+    ]
+    assert "\n".join(map(row, lines)) + "\n" == GOLDEN.read_text()
