@@ -17,7 +17,7 @@ from genguard.audit.event import TOO_DEEP, UNFINISHED, audit_kind, see_events, w
 from genguard.audit.log import AuditLog
 from genguard.detection.causes import beneath_causes
 from genguard.detection.detection import Detection
-from genguard.detection.finding import Actor, Finding, labels_of
+from genguard.detection.finding import Finding, labels_of
 from genguard.detection.fix import with_fix
 from genguard.detection.reduce import Reviewed
 from genguard.detection.suspects import Suspects
@@ -76,9 +76,10 @@ class Replay:
         return {"type": "error", "where": where, "message": reason}
 
     def found(self) -> list[Finding]:
-        """Return every finding, without its steps; to be called after the last line."""
+        """Return every finding, the worst first, without its steps; to be called last."""
         self._detection.finish(self._clock)
-        return beneath_causes((*self._detection.findings(), *self._audit.findings()))
+        found = (*self._detection.findings(), *self._audit.findings())
+        return beneath_causes(sorted(found, key=lambda one: -one.severity.rank))
 
     def findings(self) -> Iterator[ReplayLine]:
         """Every finding with its steps; to be called after the last line."""
@@ -185,7 +186,7 @@ def as_row(line: ReplayLine) -> str:
     if line["type"] == "error":
         return printable(f"{line['where']}: {line['message']}")
     if line["type"] == "finding":
-        return printable(_finding_row(line))
+        return "".join(finding_row(line))
     if line["type"] == "summary":
         return printable(_summary_row(line))
     target = "/".join(part for part in (line.get("namespace"), line.get("name")) if part)
@@ -211,14 +212,11 @@ def _summary_row(line: ReplayLine) -> str:
     return ", ".join(counts)
 
 
-def _finding_row(line: ReplayLine) -> str:
-    found = line.get("object") or line["objects"]["examples"][0]
-    target = "/".join(part for part in (found["namespace"], found["name"]) if part)
-    if "objects" in line:
-        target = f"and {line['objects']['count'] - 1:,} more"
-    actors = ", ".join(labels_of(msgspec.convert(line["actors"], list[Actor])))
-    detector = f"{'└ ' if line.get('causedBy') or line.get('partOf') else ''}{line['detector']}"
-    return (
-        f"{line['severity']:8} {detector:28} {found['resource']:24} {target:40} "
-        f"{line['count']:>5}x  {actors or 'unknown'}: {line['message']}"
-    )
+def finding_row(line: ReplayLine) -> tuple[str, str]:
+    """Return a finding for people: its severity and detector, and who does what; what to do."""
+    found = msgspec.convert(line, Finding)
+    detector = f"{'└ ' if found.above else ''}{found.detector}"
+    actors = ", ".join(labels_of(found.actors)) or "unknown"
+    text = f"{actors}: {found.about}, {found.count}x: {found.message}"
+    text += f". Next: {found.fix[0].title}" if found.fix else ""
+    return f"{found.severity:8} {detector:28} ", printable(text)

@@ -6,6 +6,7 @@ set. Only creations and refused writes can do without it: while all are refused,
 stays as it is.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
@@ -43,7 +44,6 @@ from genguard.detection.fact import VERSION, Fact
 from genguard.detection.reduce import Reviewed
 from genguard.generation.transition import Engine, predict_with
 from genguard.objects.fields import Fields, get
-from genguard.objects.shown import few
 from genguard.shipped import shipped
 
 _WITHHELD: Final = frozenset({("", "secrets"), ("", "configmaps")})
@@ -61,30 +61,43 @@ class Unjudged(StrEnum):
 
 
 _LEVELS: Final = frozenset({Unjudged.METADATA, Unjudged.REQUEST})
+_NAMES: Final = re.compile(r"[a-z0-9.-]+")
+_MOST_GROUPS: Final = 6
+_WRITES: Final = "[create, update, patch, delete, deletecollection]"
 
 
 class UnjudgedWrites:
-    """How many writes were not judged, by reason and API group."""
+    """How many writes were not judged, by reason, API group and resource."""
 
     def __init__(self) -> None:
-        self._groups: Final[dict[Unjudged, Counter[str]]] = {one: Counter() for one in Unjudged}
+        self._counts: Final = {one: Counter[tuple[str, str]]() for one in Unjudged}
 
     def count(self, reason: Unjudged, reference: ObjectReference) -> None:
         """Count one write of an object."""
-        groups, group = self._groups[reason], reference.api_group or '"" (core)'
-        is_withheld = (reference.api_group, reference.resource) in _WITHHELD
-        groups["" if is_withheld else group] += 1
+        self._counts[reason][reference.api_group, reference.resource] += 1
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """Yield for each reason how many writes it concerns, and a sentence for people."""
         texts = shipped("genguard.audit", "unjudged.yaml", dict[Unjudged, str])
-        for one, groups in self._groups.items():
-            message = f"{groups.total()} writes {texts[one]}"
-            often = sorted(filter(None, groups), key=lambda group: (-groups[group], group))
-            if one in _LEVELS and often:
-                message += f"; set level RequestResponse for group {few(often)} in the audit policy"
-            if groups:
-                yield {"reason": one.value, "writes": groups.total(), "message": message}
+        for one, counts in self._counts.items():
+            message = f"{counts.total()} writes {texts[one]}"
+            if one in _LEVELS:
+                message += _missing_rule(counts)
+            if counts:
+                yield {"reason": one.value, "writes": counts.total(), "message": message}
+
+
+def _missing_rule(counts: Counter[tuple[str, str]]) -> str:
+    """Say which rule an audit policy lacks: of the core group it names what was written alone."""
+    # A request may name any group, and the rule is to be copied.
+    asked = (one for one, _ in counts.most_common() if one not in _WITHHELD)
+    often = [one for one in asked if _NAMES.fullmatch(".".join(one))]
+    core = ", ".join(f"{name}, {name}/*" for group, name in often if not group)
+    groups = [f"{{group: {one}}}" for one in dict.fromkeys(group for group, _ in often) if one]
+    shown = [f'{{group: "", resources: [{core}]}}'] * bool(core) + groups[:_MOST_GROUPS]
+    more = f" (and {len(groups) - _MOST_GROUPS} more groups)" if groups[_MOST_GROUPS:] else ""
+    rule = f"{{level: {SHOWS_ALL}, verbs: {_WRITES}, resources: [{', '.join(shown)}]}}{more}"
+    return f". Put this first among the rules of the audit policy: - {rule}" if shown else ""
 
 
 SHOWS_ALL: Final = "RequestResponse"

@@ -42,6 +42,7 @@ _REPAIR: Final = "correct it and try again"
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 MANIFESTS: Final = (".json", ".yaml", ".yml")
 """What kubectl reads of a folder."""
+Opened = Callable[[str], AbstractContextManager[BinaryIO]]
 LOGS: Final = (".log", ".json", ".jsonl", ".ndjson", ".gz")
 MAX_LINE: Final = click.option(
     "--max-line", metavar="MIB", type=click.IntRange(1), default=LONGEST_LINE, show_default=True
@@ -138,10 +139,10 @@ class UnreadFileError(click.ClickException):
         super().__init__(f"{name}: {self.reason}")
 
 
-def lines_of(name: str, max_line: int) -> Iterator[Line]:
+def lines_of(name: str, max_line: int, opened: Opened = open_named) -> Iterator[Line]:
     """Yield the lines of a file, plain or gzip. Raises UnreadFileError."""
     try:
-        with open_named(name) as raw, io.BufferedReader(cast("io.RawIOBase", raw)) as stream:
+        with opened(name) as raw, io.BufferedReader(cast("io.RawIOBase", raw)) as stream:
             is_packed = stream.peek(2)[:2] == _GZIP_MAGIC
             # What unpacks closes itself alone.
             with gzip.open(stream) if is_packed else nullcontext(stream) as plain:

@@ -7,12 +7,13 @@ import click
 
 from genguard.detection.finding import Severity
 from genguard.objects.shown import json_line, printable
-from genguard.replay import Replay, ReplayLine, as_row
+from genguard.replay import Replay, ReplayLine, as_row, finding_row
 from genguard.review_setup import ReviewOptions
 from webhook.cel.evaluator import Evaluator
-from webhook.cli.files import MAX_LINE, UnreadFileError, lines_of, of_recording
+from webhook.cli.audit_logs import find_audit_log, printed_by
+from webhook.cli.files import MAX_LINE, UnreadFileError, lines_of, of_recording, open_named
 from webhook.cli.options import OUTPUT, verb
-from webhook.cli.output import tell
+from webhook.cli.output import tell, with_margin
 from webhook.files.given import load_definitions, load_suspects
 
 
@@ -21,7 +22,7 @@ from webhook.files.given import load_definitions, load_suspects
 @click.option("--fail-on", type=click.Choice([one.value for one in Severity]))
 @MAX_LINE
 @OUTPUT
-@click.argument("files", nargs=-1, required=True, metavar="FILE...|-")
+@click.argument("files", nargs=-1, metavar="[FILE...|-]")
 def replay(
     *,
     server_version: str,
@@ -38,18 +39,23 @@ def replay(
     options = ReviewOptions(server_version=server_version, custom_resources=definitions)
     run = Replay(options, load_suspects(webhooks, evaluator))
     write = json_line if output == "json" else as_row
+    opened = open_named if files else printed_by
+    files = files or find_audit_log()
     for name in files:
         try:
-            for found in run.lines(lines_of(name, max_line), name):
+            for found in run.lines(lines_of(name, max_line, opened), name):
                 _print(found, write(found))
         except UnreadFileError as error:
             left_out = run.leave_out(name, error.reason)
             _print(left_out, write(left_out))
-    least = list(Severity).index(Severity(fail_on)) if fail_on else len(Severity)
+    least = Severity(fail_on).rank if fail_on else len(Severity)
     is_severe = False
     for finding in run.findings():
-        is_severe = is_severe or list(Severity).index(Severity(finding["severity"])) >= least
-        click.echo(write(finding))
+        is_severe = is_severe or Severity(finding["severity"]).rank >= least
+        if output == "json":
+            click.echo(json_line(finding))
+        elif not finding.get("partOf"):  # the finding that it is part of says how many there are
+            click.echo(with_margin(*finding_row(finding)))
     summary = run.summary()
     for one in summary.get("notJudged", ()) if output == "table" else ():
         click.echo(printable(one["message"]))
