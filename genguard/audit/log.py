@@ -8,12 +8,12 @@ Who changed a write is known from its annotations, so nobody is suspected of it:
 in a finding if its patch wrote one of the fields that the finding is about.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from genguard.audit.event import Call, Event, failed_open, read_calls, read_event
-from genguard.audit.reviewing import SHOWS_ALL, Reviewing, UnjudgedWrites
+from genguard.audit.reviewing import SHOWS_ALL, Reviewing, Unjudged, told_unjudged
 from genguard.audit.stages import meet
 from genguard.detection.detection import Detection
 from genguard.detection.finding import Finding
@@ -117,7 +117,7 @@ class AuditLog:
         self._suspects: Final = Suspects((), policies, conditions, named=NOBODY)
         self._detection: Final = Detection(self._suspects)
         self._reviewing: Final = Reviewing(engine, self._detection)
-        self._unjudged: Final = UnjudgedWrites()
+        self._unjudged: Final = defaultdict[Unjudged, Counter[tuple[str, str]]](Counter)
         self._failed_open: Counter[str] = Counter()
         self._webhooks: Counter[str] = Counter()
         self._reinvoked: Counter[str] = Counter()
@@ -139,16 +139,12 @@ class AuditLog:
     def findings(self) -> tuple[Finding, ...]:
         """Return all findings; those without signals at the end of the log are resolved."""
         self._detection.finish(self._last, is_whole=True)
-        return self.open_findings()
-
-    def open_findings(self) -> tuple[Finding, ...]:
-        """Return all findings as they are before the end of the log."""
         return self._detection.findings()
 
     @property
     def is_blind(self) -> bool:
         """Whether there were writes, and none of them shows what is stored."""
-        return not self._shows_all and any(self._unjudged.lines())
+        return not self._shows_all and bool(self._unjudged)
 
     def summary(self) -> dict[str, Any]:
         """Return counts: events, patches, and for each webhook its changes and failed calls.
@@ -163,7 +159,7 @@ class AuditLog:
             "webhooks": dict(sorted(self._webhooks.items())),
             "reinvoked": dict(sorted(self._reinvoked.items())),
             "failedOpen": dict(sorted(self._failed_open.items())),
-            "notJudged": list(self._unjudged.lines()),
+            "notJudged": list(told_unjudged(self._unjudged)),
         }
         optional = ("refused", "reinvoked", "notJudged")
         return {key: value for key, value in found.items() if value or key not in optional}
@@ -189,7 +185,7 @@ class AuditLog:
         self._shows_all |= event.level == SHOWS_ALL
         reason = self._reviewing.see(event, reference, changed)
         if reason is not None:
-            self._unjudged.count(reason, reference)
+            self._unjudged[reason][group, reference.resource] += 1
 
     def _count(self, calls: Sequence[Call], annotations: dict[str, str]) -> None:
         self.patches += sum(1 for call in calls if call.operations is not None)

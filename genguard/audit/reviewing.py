@@ -8,7 +8,7 @@ stays as it is.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -62,41 +62,30 @@ class Unjudged(StrEnum):
 
 _LEVELS: Final = frozenset({Unjudged.METADATA, Unjudged.REQUEST})
 _NAMES: Final = re.compile(r"[a-z0-9.-]+")
-_MOST_GROUPS: Final = 6
 _WRITES: Final = "[create, update, patch, delete, deletecollection]"
 
 
-class UnjudgedWrites:
-    """How many writes were not judged, by reason, API group and resource."""
+def told_unjudged(counts: Mapping[Unjudged, Counter[tuple[str, str]]]) -> Iterator[dict[str, Any]]:
+    """Yield for each reason how many writes it concerns, and a sentence for people.
 
-    def __init__(self) -> None:
-        self._counts: Final = {one: Counter[tuple[str, str]]() for one in Unjudged}
-
-    def count(self, reason: Unjudged, reference: ObjectReference) -> None:
-        """Count one write of an object."""
-        self._counts[reason][reference.api_group, reference.resource] += 1
-
-    def lines(self) -> Iterator[dict[str, Any]]:
-        """Yield for each reason how many writes it concerns, and a sentence for people."""
-        texts = shipped("genguard.audit", "unjudged.yaml", dict[Unjudged, str])
-        for one, counts in self._counts.items():
-            message = f"{counts.total()} writes {texts[one]}"
-            if one in _LEVELS:
-                message += _missing_rule(counts)
-            if counts:
-                yield {"reason": one.value, "writes": counts.total(), "message": message}
+    counts  how many writes of an API group and resource
+    """
+    texts = shipped("genguard.audit", "unjudged.yaml", dict[Unjudged, str])
+    for one in filter(counts.get, Unjudged):
+        rule = _missing_rule(counts[one]) if one in _LEVELS else ""
+        message, writes = f"{texts[one]}{rule}", counts[one].total()
+        yield {"reason": one.value, "writes": writes, "message": f"{writes} writes {message}"}
 
 
 def _missing_rule(counts: Counter[tuple[str, str]]) -> str:
     """Say which rule an audit policy lacks: of the core group it names what was written alone."""
+    often = (one for one, _ in counts.most_common() if one not in _WITHHELD)
     # A request may name any group, and the rule is to be copied.
-    asked = (one for one, _ in counts.most_common() if one not in _WITHHELD)
-    often = [one for one in asked if _NAMES.fullmatch(".".join(one))]
-    core = ", ".join(f"{name}, {name}/*" for group, name in often if not group)
-    groups = [f"{{group: {one}}}" for one in dict.fromkeys(group for group, _ in often) if one]
-    shown = [f'{{group: "", resources: [{core}]}}'] * bool(core) + groups[:_MOST_GROUPS]
-    more = f" (and {len(groups) - _MOST_GROUPS} more groups)" if groups[_MOST_GROUPS:] else ""
-    rule = f"{{level: {SHOWS_ALL}, verbs: {_WRITES}, resources: [{', '.join(shown)}]}}{more}"
+    asked = [one for one in often if _NAMES.fullmatch(".".join(one))]
+    core = ", ".join(f"{name}, {name}/*" for group, name in asked if not group)
+    shown = [f"{{group: {one}}}" for one in dict.fromkeys(group for group, _ in asked) if one]
+    shown += [f'{{group: "", resources: [{core}]}}'] if core else []
+    rule = f"{{level: {SHOWS_ALL}, verbs: {_WRITES}, resources: [{', '.join(shown)}]}}"
     return f". Put this first among the rules of the audit policy: - {rule}" if shown else ""
 
 

@@ -95,7 +95,7 @@ def judge(lines: Iterable[bytes], webhooks: Path | None, server_version: str = "
         if where is not None:
             start, count = seen.get(where, (now, 0))
             seen[where] = start, count + is_stored
-        for finding in (*run._detection.findings(), *run._audit.open_findings()):
+        for finding in (*run._detection.findings(), *run._audit._detection.findings()):
             if finding.severity == "info" or finding.id in result.warned:
                 continue
             found = finding.object

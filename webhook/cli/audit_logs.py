@@ -1,7 +1,6 @@
 """Finds the audit log of an API server that runs on this machine, or in a container on it."""
 
 import errno
-import os
 import re
 import shlex
 import subprocess
@@ -19,7 +18,7 @@ from genguard.shipped import shipped
 from webhook.cli.output import tell
 
 _PLACES: Final = shipped(__package__, "audit_logs.yaml", dict[str, tuple[str, ...]])
-_FLAG: Final = re.compile(r"""^[^#\n]*audit-log-path[=\s'"]+([^\s'"\\]+)""", re.MULTILINE)
+_FLAG: Final = re.compile(r"""^[^#\n]*audit-log-path[=\s'"]+([^\s'",\]\\]+)""", re.MULTILINE)
 
 
 def find_audit_log() -> tuple[str, ...]:
@@ -29,11 +28,10 @@ def find_audit_log() -> tuple[str, ...]:
     """
     found = list(filter(None, map(_log, _hosts())))
     if not found:
-        root = "try sudo, " if os.geteuid() else ""
+        looked = ", ".join((*_PLACES["settings"], *_PLACES["usual"]))
         raise click.UsageError(
-            "no audit log was found here and in nodes of kind and minikube: no --audit-log-path in "
-            f"{', '.join(_PLACES['settings'])}, and no {', '.join(_PLACES['usual'])}; {root}give a "
-            "FILE, or turn the log on: docs/audit-logs.md has the policy and the flags"
+            f"no audit log was found: looked at {looked}, here and in nodes of kind and minikube. "
+            "Give a FILE, try sudo, or turn it on: docs/audit-logs.md has the policy and the flags"
         )
     tell(f"reading {few(found[0])}")
     for others in found[1:]:
@@ -82,7 +80,9 @@ def _outside(path: str, manifest: str) -> str:
     """Return where the host has a path of a static pod; the same path where it is of none."""
     with suppress(msgspec.MsgspecError, LookupError, TypeError):
         spec = msgspec.yaml.decode(manifest)["spec"]
-        hosts = {one["name"]: one["hostPath"]["path"] for one in spec["volumes"]}
+        hosts = {
+            one["name"]: one["hostPath"]["path"] for one in spec["volumes"] if "hostPath" in one
+        }
         for mount in spec["containers"][0]["volumeMounts"]:
             if PurePosixPath(path).is_relative_to(mount["mountPath"]):
                 inside = PurePosixPath(path).relative_to(mount["mountPath"])

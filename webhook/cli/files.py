@@ -177,29 +177,27 @@ def read_audit_logs(take: Callable[[Event], None], files: Iterable[str], max_lin
 
 def _events(name: str, max_line: int, report: Callable[[str, str], None]) -> Iterator[Event]:
     for number, line in enumerate(lines_of(name, max_line), start=1):
-        found, troubles = _read_line(line)
-        for trouble in troubles:
+        found: list[Event] = []
+        for trouble in _read_line(line, found):
             report(f"{name}:{number}", trouble)
         yield from found
 
 
-def _read_line(line: Line) -> tuple[list[Event], list[str]]:
-    """Read the events of one line; return them, and what is wrong with it or with each of them."""
-    found: list[Event] = []
+def _read_line(line: Line, found: list[Event]) -> Sequence[str]:
+    """Add the events of one line; return what is wrong with it, or with each of them."""
     if isinstance(line, LongLine):
-        return found, [f"{line}: raise --max-line to read it"]
+        return [f"{line}: raise --max-line to read it"]
     if not line or line.isspace():
-        return found, []
+        return ()
     try:
-        kind = audit_kind(line)
-        if not kind:
-            return found, ["no event of an audit log (audit.k8s.io/v1)"]
+        if not (kind := audit_kind(line)):
+            return ["no event of an audit log (audit.k8s.io/v1)"]
         troubles = see_events(line, kind, lambda text: found.append(read_event(text)))
-        return found, [one for one in troubles if one != UNFINISHED]
+        return [one for one in troubles if one != UNFINISHED]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         if is_unfinished(line, error):
-            return found, []
-        return found, [f"no event of an audit log that can be read: {why_unreadable(error)}"]
+            return ()
+        return [f"no event of an audit log that can be read: {why_unreadable(error)}"]
 
 
 of_recording: Final[Callable[[F], F]] = together(

@@ -7,7 +7,7 @@ import click
 
 from genguard.detection.finding import Severity
 from genguard.objects.shown import json_line, printable
-from genguard.replay import Replay, ReplayLine, as_row, finding_row
+from genguard.replay import Replay, as_row, finding_row
 from genguard.review_setup import ReviewOptions
 from webhook.cel.evaluator import Evaluator
 from webhook.cli.audit_logs import find_audit_log, printed_by
@@ -44,10 +44,9 @@ def replay(
     for name in files:
         try:
             for found in run.lines(lines_of(name, max_line, opened), name):
-                _print(found, write(found))
+                click.echo(write(found), err=found["type"] == "error")
         except UnreadFileError as error:
-            left_out = run.leave_out(name, error.reason)
-            _print(left_out, write(left_out))
+            click.echo(write(run.leave_out(name, error.reason)), err=True)
     least = Severity(fail_on).rank if fail_on else len(Severity)
     is_severe = False
     for finding in run.findings():
@@ -63,7 +62,3 @@ def replay(
     if run.is_empty:
         tell(f"No reviews or events found in {', '.join(files)}.")
     sys.exit(1 if run.unreadable or is_severe else 0)
-
-
-def _print(found: ReplayLine, text: str) -> None:
-    click.echo(text, err=found["type"] == "error")

@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+import yaml
 
 from genguard.audit.log import IGNORED
 from genguard.generation.table import load_rows
@@ -135,24 +136,31 @@ def test_below_level_request_response_writes_are_counted_and_nothing_is_found(le
     assert (log.summary()["refused"], log.summary()["reinvoked"]) == (9, {NAME: 5})
     (one,) = log.summary()["notJudged"]
     assert (one["reason"], one["writes"]) == (f"level {level}", 15)
-    assert "level RequestResponse for group apps" in one["message"]
+    assert asked_in(one["message"]) == [{"group": "apps"}]
+
+
+def asked_in(message):
+    (rule,) = yaml.safe_load(message.partition("rules of the audit policy: ")[2])
+    return rule["resources"]
 
 
 @pytest.mark.parametrize("resource", ["secrets", "configmaps"])
-def test_the_groups_that_are_written_most_are_named_and_secrets_are_not_asked_for(resource):
+def test_the_rule_that_the_policy_lacks_names_all_groups_and_asks_for_no_secrets(resource):
     events = []
-    for number in range(8):
-        one = event(level="Metadata", subresource="")
-        one["objectRef"]["apiGroup"] = f"g{number}" if number else ""
+    for number, group in enumerate(("g1", "", "g2", 'x}, {group: ""')):
+        one = event(level="Metadata", subresource="", resource="things" if group else "pods")
+        one["objectRef"]["apiGroup"] = group
         events += [one] * (9 - number)
     secret = event(level="Metadata", subresource="", resource=resource)
     secret["objectRef"]["apiGroup"] = ""
     log, _ = found(*events, secret)
     (one,) = log.summary()["notJudged"]
-    assert 'for group "" (core), g1, g2 and 5 more in the audit policy' in one["message"]
+    assert asked_in(one["message"]) == [
+        {"group": "g1"}, {"group": "g2"}, {"group": "", "resources": ["pods", "pods/*"]},
+    ]  # fmt: skip
     log, _ = found(secret)
     (one,) = log.summary()["notJudged"]
-    assert one["message"] == "1 writes of level Metadata: what was written is not in the log"
+    assert one["message"].endswith("needs level RequestResponse")
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,9 @@ def test_the_table_names_who_failed_open(tmp_path):
     path.write_bytes(as_lines([event(annotations={key: "away.example.org"})])[0])
     out = CliRunner().invoke(main, ["replay", str(path)]).stdout
     assert out == (
-        "1 writes of level Request: what was stored is not in the log; set level RequestResponse "
-        "for group apps in the audit policy\n"
+        "1 writes are logged at level Request: what was stored in the end needs level "
+        "RequestResponse. Put this first among the rules of the audit policy: - {level: "
+        "RequestResponse, verbs: [create, update, patch, delete, deletecollection], resources: "
+        "[{group: apps}]}\n"
         "0 unreadable, 1 events, 0 patches, failedOpen: away.example.org 1\n"
     )
