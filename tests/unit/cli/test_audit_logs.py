@@ -16,6 +16,7 @@ exec) [ "$3" != sh ] || exec /bin/cat $ROOT/node/stdout; /bin/$3 "$ROOT/node$4";
 esac
 """
 EVENTS = as_lines(statuses(6, CLEARS, asked={"observedGeneration": 1}, kept={}))
+CLEARED = "observed-generation-cleared"
 MANIFEST = "etc/kubernetes/manifests/kube-apiserver.yaml"
 
 
@@ -61,7 +62,7 @@ def test_a_log_on_standard_output_is_asked_of_the_runtime_of_the_node(machine):
     result = replay()
     assert result.stderr.startswith("reading docker exec kind-control-plane sh -c 'crictl logs ")
     (first, *_, last) = result.stdout.splitlines()
-    assert first.split()[:2] == ["warning", "observed-generation-cleared"]
+    assert first.split()[:2] == ["warning", CLEARED]
     assert ". Next: " in first
     assert "events, " in last
 
@@ -92,3 +93,13 @@ def test_where_there_is_none_it_says_where_it_looked_and_what_to_do(machine):
         "docs/audit-logs.md",
     ):
         assert one in result.stderr
+
+
+def test_what_one_culprit_does_to_many_objects_is_one_line(tmp_path):
+    sent = {"asked": {"observedGeneration": 1}, "kept": {}}
+    each = [statuses(3, CLEARS, **sent, name=f"web-{number}") for number in range(30)]
+    write(tmp_path / "audit.log", b"".join(as_lines([event for one in each for event in one])))
+    first, *others = replay(tmp_path / "audit.log").stdout.splitlines()
+    assert "30 deployments /status, 90x: " in first
+    assert not any(CLEARED in one for one in others)
+    assert any("partOf" in one for one in lines(replay("-o", "json", tmp_path / "audit.log")))
