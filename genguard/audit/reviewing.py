@@ -46,8 +46,8 @@ from genguard.generation.transition import Engine, predict_with
 from genguard.objects.fields import Fields, get
 from genguard.shipped import shipped
 
-_WITHHELD: Final = frozenset({("", "secrets"), ("", "configmaps")})
-"""Their contents may be kept out of a log on purpose (docs/audit-logs.md)."""
+_WITHHELD: Final = frozenset({("", "secrets"), ("", "configmaps"), ("", "serviceaccounts")})
+"""Their contents, or tokens that are made of them, are kept out of a log (docs/audit-logs.md)."""
 
 
 class Unjudged(StrEnum):

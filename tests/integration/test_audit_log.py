@@ -89,7 +89,7 @@ def test_an_ordinary_cluster_is_no_finding_and_a_loop_in_it_is() -> None:
 def test_the_documented_policy_and_command_find_a_loop(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "audit-logs.md").read_text()
     (policy,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    (command,) = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    command, _ = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
     (tmp_path / "policy.yaml").write_text(policy)
     shutil.copy(DEFINITIONS, tmp_path / "crds.yaml")
     (tmp_path / "policies.yaml").write_text("kind: List\nitems: []\n")

@@ -144,7 +144,7 @@ def asked_in(message):
     return rule["resources"]
 
 
-@pytest.mark.parametrize("resource", ["secrets", "configmaps"])
+@pytest.mark.parametrize("resource", ["secrets", "configmaps", "serviceaccounts"])
 def test_the_rule_that_the_policy_lacks_names_all_groups_and_asks_for_no_secrets(resource):
     events = []
     for number, group in enumerate(("g1", "", "g2", 'x}, {group: ""')):
