@@ -41,6 +41,24 @@ SENT_TO_NO_WEBHOOK: Final = (
     "validatingadmissionpolicybindings.admissionregistration.k8s.io",
 )
 """Kinds of which the API server sends no write to any webhook, as kubectl names them."""
+NEVER_AT_REST: Final = frozenset(
+    {
+        "events",
+        "events.events.k8s.io",
+        "leases.coordination.k8s.io",
+        # Of each node and pod, written whenever a peer or an identity changes (cilium/cilium).
+        "ciliumendpoints.cilium.io",
+        "ciliumendpointslices.cilium.io",
+        "ciliumnodes.cilium.io",
+        # Reports of each scan, and queues of a controller (kyverno/kyverno).
+        "ephemeralreports.reports.kyverno.io",
+        "clusterephemeralreports.reports.kyverno.io",
+        "updaterequests.kyverno.io",
+        # A histogram that is written each minute (kubernetes/autoscaler).
+        "verticalpodautoscalercheckpoints.autoscaling.k8s.io",
+    }
+)
+"""Kinds that are written again and again by design: who does is no fight."""
 MOST_OBJECTS: Final = 20_000
 MOST_BYTES: Final = 24 * 1024 * 1024
 _BYTES_OF_OBJECT: Final = 500

@@ -187,9 +187,9 @@ class Hook:
                 found.append((text(entry.get("time")), text(entry.get("manager"))))
         return max(found, default=("", ""))[1]
 
-    def selects_namespace(self, namespace: str) -> bool:
-        """Whether its namespaceSelector includes a namespace that has only the default label."""
-        labels = {NAME_LABEL: namespace}
+    def selects_namespace(self, namespace: str, more: Mapping[str, str] = {}) -> bool:
+        """Whether its namespaceSelector includes a namespace; `more` labels than the default."""
+        labels = {NAME_LABEL: namespace, **more}
         selector = mapping(self.body.get("namespaceSelector"))
         try:
             return matches_labels(selector, labels, complete=True) is not Truth.FALSE

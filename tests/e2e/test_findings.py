@@ -150,7 +150,7 @@ def test_findings_are_read_from_the_pod_without_a_server_being_named(broken: Bro
     assert page.startswith(f"{_DETECTOR}  deployments.apps {broken.namespace}/web")
 
     none = run(broken.plane, "findings", "-n", "nope")
-    assert (none.out, none.err) == ("", "No open findings in namespace nope.\n")
+    assert (none.out, none.err) == ("", "namespace nope is not there\n")
     absent = run(broken.plane, "findings", "--server", "elsewhere", code=1)
     assert absent.err == "Error: no pod of genguard is ready in namespace elsewhere\n"
 

@@ -10,8 +10,9 @@ import pytest
 
 from tests.beside import Beside
 from tests.controlplane.client import Client, wait_until
-from tests.controlplane.fixtures import NamespaceFactory
+from tests.controlplane.fixtures import NamespaceFactory, unique
 from tests.controlplane.plane import ControlPlane
+from tests.e2e.custom import served
 from tests.e2e.genguard import Genguard
 from tests.e2e.statuses import Shop
 from tests.e2e.verbs import run
@@ -155,3 +156,41 @@ def test_all_kinds_are_watched_or_those_that_are_given(apiserver: ControlPlane) 
     told = run(apiserver, "watch", "--all", "--timeout=2s").err
     assert "watching" in told
     assert "kinds; ^C ends it" in told
+
+
+def test_by_default_a_fight_over_a_custom_resource_and_over_a_node_is_found(
+    apiserver: ControlPlane, namespace: NamespaceFactory
+) -> None:
+    node, managers, client = unique("node"), ("helm-controller", "cloud-operator"), apiserver.client
+    nodes = "/api/v1/nodes"
+    labels = {"example.org/pool": "none"}  # who is created without any field has no manager
+    client.post(nodes, {"metadata": {"name": node, "labels": labels}})
+    with (
+        Genguard("--audit-only", f"--kubeconfig={apiserver.kubeconfig}") as guard,
+        # Defined while it runs.
+        served(apiserver, namespace(apiserver), status_subresource=True) as widgets,
+    ):
+        widgets.create(spec={"size": 2})
+
+        def found() -> dict[str, set[str]]:
+            return {
+                one["object"]["name"]: {actor["name"] for actor in one["actors"]}
+                for one in guard.findings()
+                if one["severity"] != "info"
+            }
+
+        def fought() -> bool:
+            for turn, manager in enumerate(managers):
+                params = {"fieldManager": manager}
+                client.patch(f"{widgets.path}/one", {"spec": {"size": turn}}, params=params)
+                label = {"metadata": {"labels": {"example.org/pool": f"p{turn}"}}}
+                client.patch(f"{nodes}/{node}", label, params=params)
+                time.sleep(0.5)
+            return found().keys() >= {"one", node}
+
+        wait_until(fought, what="both found")
+        assert (found()["one"], found()[node]) == ({*managers}, {*managers})
+        note = json.loads(guard.ops("/api/findings?kind=cm")[1])["note"]
+        assert note == "not watched: configmaps: genguard install --watch-kinds configmaps"
+        assert not guard.log_lines("objects not watched")
+    client.delete(f"{nodes}/{node}")

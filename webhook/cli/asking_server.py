@@ -38,8 +38,11 @@ class NotInstalledError(NoServerError):
     """No pod of genguard is ready in the namespace where it would be."""
 
 
-class _Findings(msgspec.Struct):
+class FindingsAnswer(msgspec.Struct):
+    """Findings, and why there can be none of what was asked about; "" where there could be."""
+
     findings: tuple[Finding, ...] = ()
+    note: str = ""
 
 
 class _NotFound(msgspec.Struct):
@@ -79,7 +82,11 @@ class Server:
 
     async def findings(self, query: Mapping[str, str]) -> tuple[Finding, ...]:
         """Return the findings that a query chooses."""
-        return (await self.ask("/api/findings", query, _Findings) or _Findings()).findings
+        return (await self.page(query)).findings
+
+    async def page(self, query: Mapping[str, str]) -> FindingsAnswer:
+        """Return the same, and why there can be none."""
+        return await self.ask("/api/findings", query, FindingsAnswer) or FindingsAnswer()
 
     async def finding(self, name: str) -> Finding:
         """Return a finding by its id; it must be there."""

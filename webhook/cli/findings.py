@@ -2,15 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from genguard.audit.event import ObjectReference
-from genguard.blame.audited import kind_in_log
+from genguard.blame.audited import kind_in_findings
 from genguard.detection.causes import beneath_causes
-from genguard.detection.finding import Finding, FoundObject, Severity, labels_of
+from genguard.detection.finding import Finding, Severity, labels_of
 from genguard.detection.questions import FINDINGS
 from genguard.detection.questions.numbers import HOW, Controllers, WriterHonesty
 from genguard.generation.table import load_rows
@@ -42,7 +41,7 @@ _TONES: Final = {
 }
 _UNITS: Final = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "m"))
 _SHOWN_UNITS: Final = 2
-IsMeant = Callable[[FoundObject], bool]
+_FINDING: Final = "finding"
 
 
 class FindingFilter(NamedTuple):
@@ -59,23 +58,31 @@ class FindingFilter(NamedTuple):
     detector: str | None
     selector: tuple[Requirement, ...]
     seconds: float | None
-    object: IsMeant | None
+    kind: str
     name: str
 
     @property
     def query(self) -> dict[str, str]:
         """What the server filters by itself."""
-        return {"namespace": self.namespace, "state": self.state, "detector": self.detector or ""}
+        query = {"namespace": self.namespace, "state": self.state, "kind": self.kind}
+        return {**query, "detector": self.detector or ""}
+
+    @property
+    def ids(self) -> list[str]:
+        """The findings that are asked for by their IDs."""
+        asked = (one for one in self.selector if one.key == _FINDING and one.operator == "In")
+        return [name for one in asked for name in one.values]
 
     def select(self, findings: Sequence[Finding], now: float) -> list[Finding]:
         """Return those that are meant, each that follows from another directly beneath it."""
-        return beneath_causes(one for one in findings if self._is_meant(one, now))
+        is_kind = kind_in_findings(self.kind, load_rows())
+        meant = (one for one in findings if not self.kind or is_kind(one.object))
+        return beneath_causes(one for one in meant if self._is_meant(one, now))
 
     def _is_meant(self, one: Finding, now: float) -> bool:
         least = Severity(self.severity or Severity.INFO)
         return (
             one.severity.rank >= least.rank
-            and (self.object is None or self.object(one.object))
             and self.name in ("", one.object.name)
             and all(
                 wanted.fits({**one.labels, "severity": one.severity.value})
@@ -88,7 +95,7 @@ class FindingFilter(NamedTuple):
         """`open findings in namespace shop`."""
         state = "" if self.state == "all" else f"{self.state} "
         where = f" in namespace {self.namespace}" if self.namespace else ""
-        others = (self.severity, self.detector, self.selector, self.object, self.seconds)
+        others = (self.severity, self.detector, self.selector, self.kind, self.seconds)
         more = " that match the other flags" if any(others) else ""
         return f"{state}findings{where}{more}"
 
@@ -130,8 +137,11 @@ def findings(
     **filters: Any,
 ) -> None:
     """Tell what a running genguard has found, and who causes it."""
-    meant, name = _meant(target)
-    wanted = FindingFilter("" if all_namespaces else namespace, **filters, object=meant, name=name)
+    kind, name = _meant(target)
+    if kind == _FINDING:  # as -o name prints it
+        kind, filters["selector"] = "", (*filters["selector"], Requirement(kind, "In", (name,)))
+        name = ""
+    wanted = FindingFilter("" if all_namespaces else namespace, **filters, kind=kind, name=name)
     if controllers and (watch or target or str(wanted) != _OPEN):
         raise click.UsageError("--controllers takes -o, --sort-by and flags of the server alone")
     if controllers:
@@ -140,31 +150,21 @@ def findings(
         asyncio.run((_follow if watch else _once)(wanted, access, output))
 
 
-def _meant(target: str) -> tuple[IsMeant | None, str]:
-    """Read KIND or KIND/NAME; no cluster is asked what it has."""
-    if not target:
-        return None, ""
+def _meant(target: str) -> tuple[str, str]:
+    """Read KIND or KIND/NAME; the server is asked what there is."""
     try:
-        kind, name = split_target(target) if "/" in target else (target, "")
+        return split_target(target) if "/" in target else (target, "")
     except UnknownTargetError as error:
         raise click.UsageError(str(error)) from error
-    is_kind = kind_in_log(kind, load_rows())
-
-    def is_meant(where: FoundObject) -> bool:
-        return is_kind(
-            ObjectReference(
-                api_group=where.group, api_version=where.version, resource=where.resource
-            )
-        )
-
-    return is_meant, name
 
 
 async def _once(wanted: FindingFilter, access: Access, output: Format) -> None:
     async with access.reached() as server:
-        found = await _ask(server, wanted)
+        found, note = await _ask(server, wanted)
+        for name in wanted.ids if not found else ():
+            await server.finding(name)  # says that it is not there
     if not found:
-        tell(f"No {wanted}.")
+        tell(note or f"No {wanted}.")
     _listing(output).show(found)
 
 
@@ -176,7 +176,7 @@ async def _follow(wanted: FindingFilter, access: Access, output: Format) -> None
         try:
             async with access.reached() as server:
                 while True:
-                    again.show(listing, await _ask(server, wanted), lambda one: one.id)
+                    again.show(listing, (await _ask(server, wanted))[0], lambda one: one.id)
                     was_reached, told = True, ""
                     await asyncio.sleep(_AGAIN_SECONDS)
         except Exception as error:
@@ -189,8 +189,10 @@ async def _follow(wanted: FindingFilter, access: Access, output: Format) -> None
         await asyncio.sleep(_AGAIN_SECONDS)
 
 
-async def _ask(server: "Server", wanted: FindingFilter) -> list[Finding]:
-    return wanted.select(await server.findings(wanted.query), time.time())
+async def _ask(server: "Server", wanted: FindingFilter) -> tuple[list[Finding], str]:
+    """Return what is found, and why nothing can be found of what is asked about."""
+    answer = await server.page(wanted.query)
+    return wanted.select(answer.findings, time.time()), answer.note
 
 
 def _listing(output: Format) -> Listing[Finding]:

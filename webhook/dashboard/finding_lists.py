@@ -10,10 +10,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from genguard.blame.audited import kind_in_findings
 from genguard.detection.causes import by_cause
 from genguard.detection.finding import Finding, Severity
 from genguard.detection.ledger import MOST_FINDINGS
 from genguard.detection.questions import FINDINGS
+from genguard.generation.table import load_rows
 from webhook.dashboard.broken import NotSettled
 from webhook.dashboard.headlines import KindOf, culprit, group_headline, headline, predicate
 from webhook.dashboard.page import (
@@ -32,18 +34,20 @@ STATES: Final = ("open", "quiet", "resolved", "all")
 DETECTORS: Final = tuple(sorted(FINDINGS))
 SEVERITIES: Final = tuple(reversed(Severity))
 _BOTH: Final = "open", "quiet"
-_FILTERS: Final = ("q", "severity", "namespace", "detector", "culprit", "state", "since")
+_FILTERS: Final = ("q", "severity", "kind", "namespace", "detector", "culprit", "state", "since")
 
 
 class FindingQuery(msgspec.Struct, frozen=True):
     """The filters of a request; an empty value is no filter. `q` searches all shown text.
 
+    kind     of the objects, as kubectl takes it
     culprit  as webhook/dashboard/headlines.py names it
     since    findings with a sign within this time, such as 24h
     """
 
     q: str
     severity: str
+    kind: str
     namespace: str
     detector: str
     culprit: str
@@ -83,11 +87,13 @@ class FindingQuery(msgspec.Struct, frozen=True):
     def _matching(self, findings: Iterable[Finding], now: float) -> Iterator[Finding]:
         words = self.q.casefold().split()
         begin = begin_of_range(self.since, now)
+        is_of_kind = kind_in_findings(self.kind, load_rows())
         for one in findings:
             if (
                 (self.state in ("all", one.state) or (self.state, one.state) == _BOTH)
                 and self.severity in ("", one.severity)
                 and self.detector in ("", one.detector)
+                and (not self.kind or is_of_kind(one.object))
                 and (not self.namespace or self.namespace in _namespaces(one))
                 and (not self.since or parse_time(one.last_seen) >= begin)
                 and (not self.culprit or culprit(one).name == self.culprit)
@@ -105,6 +111,7 @@ def parse(query: Mapping[str, str], *, state: str, limit: int) -> FindingQuery:
     return FindingQuery(
         q=query.get("q", "").strip(),
         severity=choice(query, "severity", SEVERITIES),
+        kind=query.get("kind", "").strip(),
         namespace=query.get("namespace", "").strip(),
         detector=choice(query, "detector", DETECTORS),
         culprit=query.get("culprit", "").strip(),

@@ -34,7 +34,10 @@ _ROWS: Final = 100
 
 
 class FindingsPage(msgspec.Struct, frozen=True):
-    """One page of findings: `total` match; `open` counts all open findings by severity."""
+    """One page of findings: `total` match; `open` counts all open findings by severity.
+
+    note  why nothing can be found of what was asked about; "" where something could be
+    """
 
     findings: tuple[Finding, ...]
     total: int
@@ -42,6 +45,7 @@ class FindingsPage(msgspec.Struct, frozen=True):
     known: int
     page: int
     pages: int
+    note: str = ""
 
 
 def select(findings: Sequence[Finding], asked: FindingQuery, now: float) -> FindingsPage:
@@ -125,6 +129,9 @@ async def load_all(context: PageContext, query: Mapping[str, str], now: float) -
     page = await context.queue.in_thread(lambda: select(known, asked, now))
     if len(page.findings) <= MOST_WITH_FIX:
         page = structs.replace(page, findings=await _whole(context, page.findings))
+    if not page.total:
+        why = context.sources.coverage.why_nothing(asked.kind, asked.namespace)
+        page = structs.replace(page, note=why)
     return PageData(page, {})
 
 

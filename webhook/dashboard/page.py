@@ -19,6 +19,7 @@ from aiohttp import web
 
 from genguard.detection.suspects import Suspects
 from genguard.objects.shown import json_line
+from webhook.cluster.coverage import Coverage
 from webhook.cluster.registrations import Registrations
 from webhook.server.detecting import Detecting
 from webhook.server.lifecycle import AdmissionService
@@ -126,6 +127,7 @@ class Sources(NamedTuple):
     about    returns mode, version, store and instance as text; with --standby role and active pod
     enforce  returns the command that makes this installation enforcing; "" where none is known
     alertmanager  the URL of the Alertmanager in which a finding can be silenced; "" without one
+    coverage  what findings can be about
     failing  returns which tasks of this server fail
     forwarding  the way to the active pod of a standby
     registrations  returns what is registered and why; nothing where this server does not keep it
@@ -142,6 +144,7 @@ class Sources(NamedTuple):
     failing: Callable[[], tuple[FailingTask, ...]] = tuple
     registrations: Callable[[], Registrations] = Registrations
     forwarding: Forwarding | None = None
+    coverage: Coverage = Coverage()
 
     @property
     def stands_by_for(self) -> str:

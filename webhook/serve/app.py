@@ -19,6 +19,7 @@ from webhook.alerts.alertmanager import AlertmanagerSink
 from webhook.alerts.change import Sink, log_changes
 from webhook.alerts.pipeline import Verification
 from webhook.cel.evaluator import Evaluator
+from webhook.cluster.coverage import Coverage
 from webhook.cluster.event import KubeEventSink
 from webhook.dashboard.page import Forwarding, Sources
 from webhook.dashboard.routes import Dashboard
@@ -89,6 +90,7 @@ class App:
         # What is found in writes.
         self._evaluator: Final = stack.enter_context(Evaluator())
         self.suspects: Final = Suspects(conditions=self._evaluator)
+        self.coverage: Final = Coverage()
         self.detection: Final = Detection(
             self.suspects,
             own_user=own_user,
@@ -257,6 +259,7 @@ class App:
             cluster is not None,
             alertmanager=next(iter(settings.alertmanager), ""),
             failing=self.supervisor.failing,
+            coverage=self.coverage,
         )
         if cluster is not None and settings.audit_only and cluster.is_own:
             # Only the server of a pod was installed by `genguard install` or an overlay.

@@ -17,7 +17,7 @@ from webhook.cluster.connection import (
     server_identity,
 )
 from webhook.cluster.discovery import collection_path
-from webhook.cluster.following import follow_cluster, watching_versions
+from webhook.cluster.following import VersionWatch, follow_cluster
 from webhook.cluster.healing import Healing, Rechecking
 from webhook.cluster.installation import enforcing_command
 from webhook.cluster.lease import LeaseElection
@@ -76,7 +76,14 @@ class ConnectedCluster:
         app, rest = self._app, self.rest
         metrics, supervisor, watching = app.metrics, app.supervisor, app.watching
         await self._enter(
-            follow_cluster(rest, app.setup, app.suspects, metrics=metrics, supervisor=supervisor)
+            follow_cluster(
+                rest,
+                app.setup,
+                app.suspects,
+                coverage=app.coverage,
+                metrics=metrics,
+                supervisor=supervisor,
+            )
         )
         for one in tuple(watching.states()):
             found = Collection(rest, partial(collection_path, rest, one))
@@ -166,7 +173,8 @@ class ConnectedCluster:
         )
         await self._run(Reconciler("look at damaged objects", rechecking.recheck, leader))
         versions = Versions(lambda: app.setup.dependencies.engine, detecting.see_version)
-        await self._enter(watching_versions(self.rest, fights, versions, app.supervisor))
+        watch = VersionWatch(self.rest, fights, versions, app.coverage, app.supervisor)
+        await self._enter(watch.running())
 
     async def follow_registrations(self, leadership: Leadership) -> Follower:
         """Keep the registrations as narrow as what they can show."""

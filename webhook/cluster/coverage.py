@@ -1,0 +1,101 @@
+"""What findings can be about: what is there, what is sent to this server, and what it watches.
+
+Whoever asks about anything else is told so, with the command that changes it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from genguard.admission.matching import NAME_LABEL, Writes, may_match
+from genguard.generation.custom import CustomResource
+from genguard.generation.table import load_rows
+from genguard.linting.hook import Hook, read_hooks
+from genguard.objects.served import Served, UnknownTargetError, find
+from genguard.versions import NEVER_AT_REST
+
+NEVER_READ: Final = "secrets"
+"""No right to read these is ever granted."""
+_BOTH: Final = "", "status"
+
+
+@dataclass(slots=True)
+class Coverage:
+    """What a server has learnt of its cluster so far.
+
+    custom      every version of each custom resource
+    hooks       those of the phase /outcome, which is registered for all that is sent at all
+    namespaces  the labels of each; empty as long as no cluster was read
+    watched     kinds of which versions are judged, and whether they may be read
+    changed     is called when custom resources have come or gone
+    """
+
+    custom: tuple[CustomResource, ...] = ()
+    hooks: tuple[Hook, ...] = ()
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    watched: dict[str, bool] = field(default_factory=dict)
+    changed: Callable[[], object] = bool
+
+    def learn_hooks(self, configurations: Iterable[Mapping[str, Any]]) -> None:
+        """Take in all validating webhook configurations."""
+        hooks = read_hooks(configurations)
+        self.hooks = tuple(one for one in hooks if one.own_phase == "/outcome")
+
+    def learn_namespaces(self, found: Iterable[Mapping[str, str]]) -> None:
+        """Take in the labels of all namespaces, the name among them."""
+        self.namespaces = {one[NAME_LABEL]: one for one in found}
+
+    def why_nothing(self, kind: str, namespace: str) -> str:
+        """Say why nothing can be found of a kind in a namespace; "" where something could be.
+
+        "" stands for every kind, and for every namespace.
+        """
+        if not self.namespaces:
+            return "what is watched is not known: this genguard serve has read no cluster"
+        if namespace and namespace not in self.namespaces:
+            return f"namespace {namespace} is not there"
+        try:
+            found = find(kind, self._kinds()) if kind else None
+        except UnknownTargetError as error:
+            return str(error)
+        if found and self.watched.get(str(found)):
+            return ""
+        if found and not any(_is_called(one, found) for one in self.hooks):
+            return f"not watched: {self._why_not_watched(str(found))}"
+        return self._why_not_selected(namespace) if namespace else ""
+
+    def _why_not_watched(self, resource: str) -> str:
+        if resource == NEVER_READ:
+            return "genguard may read no Secret"
+        if resource in NEVER_AT_REST:
+            return f"{resource} are never at rest"
+        if resource in self.watched:
+            return f"{resource} may not be read: run genguard install again"
+        return f"{resource}: genguard install --watch-kinds {resource}"
+
+    def _why_not_selected(self, namespace: str) -> str:
+        labels = self.namespaces[namespace]
+        if any(one.selects_namespace(namespace, labels) for one in self.hooks):
+            return ""
+        if namespace == "kube-system":
+            return "kube-system is not watched: genguard install --include-kube-system"
+        return f"{namespace} is not watched: the registrations leave it out"
+
+    def _kinds(self) -> Iterator[Served]:
+        for row in load_rows():
+            for version in row.versions:
+                names = version, row.resource, row.kind.lower(), row.kind, row.short_names
+                yield Served(
+                    row.group, *names, namespaced=row.namespaced, has_status=True, watchable=True
+                )
+        for one in self.custom:  # of which scope and short names are not known
+            names = one.version, one.resource, one.kind.lower(), one.kind, ()
+            yield Served(one.group, *names, namespaced=True, has_status=True, watchable=True)
+
+
+def _is_called(hook: Hook, one: Served) -> bool:
+    """Whether a webhook is called for updates of a kind, or of its status."""
+    return any(
+        may_match(hook.rules, Writes.named(one.group, one.resource, subresource, "UPDATE"))
+        for subresource in _BOTH
+    )
