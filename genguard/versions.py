@@ -31,34 +31,13 @@ from genguard.generation.transition import Engine, predict_with
 from genguard.objects.bounded import Bounded
 from genguard.objects.fields import Fields
 from genguard.objects.metadata import at_version, without_managed_fields
+from genguard.shipped import shipped
 
-SENT_TO_NO_WEBHOOK: Final = (
-    "mutatingwebhookconfigurations.admissionregistration.k8s.io",
-    "validatingwebhookconfigurations.admissionregistration.k8s.io",
-    "mutatingadmissionpolicies.admissionregistration.k8s.io",
-    "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
-    "validatingadmissionpolicies.admissionregistration.k8s.io",
-    "validatingadmissionpolicybindings.admissionregistration.k8s.io",
-)
+_KINDS: Final = shipped("genguard", "versions.yaml", dict[str, dict[str, str]])
+SENT_TO_NO_WEBHOOK: Final = tuple(_KINDS["sent to no webhook"])
 """Kinds of which the API server sends no write to any webhook, as kubectl names them."""
-NEVER_AT_REST: Final = frozenset(
-    {
-        "events",
-        "events.events.k8s.io",
-        "leases.coordination.k8s.io",
-        # Of each node and pod, written whenever a peer or an identity changes (cilium/cilium).
-        "ciliumendpoints.cilium.io",
-        "ciliumendpointslices.cilium.io",
-        "ciliumnodes.cilium.io",
-        # Reports of each scan, and queues of a controller (kyverno/kyverno).
-        "ephemeralreports.reports.kyverno.io",
-        "clusterephemeralreports.reports.kyverno.io",
-        "updaterequests.kyverno.io",
-        # A histogram that is written each minute (kubernetes/autoscaler).
-        "verticalpodautoscalercheckpoints.autoscaling.k8s.io",
-    }
-)
-"""Kinds that are written again and again by design: who does is no fight."""
+NEVER_WATCHED: Final = _KINDS["never watched"]
+"""Kinds that are not watched, and why."""
 MOST_OBJECTS: Final = 20_000
 MOST_BYTES: Final = 24 * 1024 * 1024
 _BYTES_OF_OBJECT: Final = 500

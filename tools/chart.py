@@ -30,6 +30,7 @@ from tools.wheel import ROOT
 from webhook.cli.install import install
 from webhook.cli.options import TOLD
 from webhook.manifest.documents import arguments_of
+from webhook.manifest.rendering import WATCH_ROLE
 from webhook.server.flags import FILE, FOLDER, NAMES, name_of, said_of
 from webhook.server.settings import Settings
 
@@ -128,7 +129,7 @@ def serve_flags() -> Iterator[tuple[str, dict[str, Any], str]]:
         for document in _rendered(everything)
         for flag in arguments_of(document)
     }
-    others = {"--alertmanager", "--cert-dir", "--server-version"}
+    others = {"--alertmanager", "--cert-dir", "--server-version", "--watch-fights"}
     dependent = {"--client-name"}  # says nothing without a file of authorities
     for declared in fields(Settings):
         flag, default = declared.metadata, declared.metadata["default"]
@@ -209,6 +210,7 @@ def _with_values(key: _Key, tree: Any) -> Any:
         _into_registration(tree)
     changes: dict[_Key, Callable[[Any], None]] = {
         ("Deployment", "genguard"): _into_deployment,
+        ("ClusterRole", WATCH_ROLE): _into_role,
         ("ServiceAccount", "genguard"): _into_account,
         ("StatefulSet", "genguard-valkey"): _into_store,
         ("NetworkPolicy", "genguard"): _into_policy,
@@ -244,9 +246,26 @@ def _into_deployment(tree: Any) -> None:
             "{{- range $.Values.alertmanagers }}\n"
             '- {{ printf "--alertmanager=%s" . | quote }}\n'
             "{{- end }}\n"
+            "{{- with $.Values.watchKinds }}\n"
+            '- {{ printf "--watch-fights=%s" (join "," .) | quote }}\n'
+            "{{- end }}\n"
             '{{- include "genguard.serveFlags" $ | nindent {n} }}'
         )
     ]
+
+
+def _into_role(tree: Any) -> None:
+    kind = '{{- $kind := splitn "." 2 . }}\n'
+    verbs = "  verbs: [get, list, watch]\n{{- end }}"
+    tree["rules"].append(
+        Lines(
+            "{{- range $.Values.watchGroups }}\n"
+            f'- apiGroups: [{{{{ . | quote }}}}]\n  resources: ["*"]\n{verbs}\n'
+            f"{{{{- range $.Values.watchKinds }}}}\n{kind}"
+            "- apiGroups: [{{ $kind._1 | quote }}]\n  resources: [{{ $kind._0 | quote }}]\n"
+            f"{verbs}"
+        )
+    )
 
 
 def _given(name: str) -> Lines:
@@ -330,6 +349,9 @@ def _into_secret(tree: Any) -> None:
 
 def _into_registration(tree: Any) -> None:
     (webhook,) = tree["webhooks"]
+    names = webhook["namespaceSelector"]["matchExpressions"][0]["values"]
+    at = names.index("kube-system")
+    names[at] = When("not $.Values.includeKubeSystem", names[at])
     client = webhook["clientConfig"]
     bundle = Template("{{ $.Values.certificate.ca | b64enc | quote }}")
     client["caBundle"] = When(f"and ({OWN_PAIR}) {GIVEN_PAIR}", bundle)

@@ -301,7 +301,9 @@ class Catalogue:
         """`rules` judge custom resources, in CEL. Raises BadDefinitionError."""
         self._rules: Final = HealthRules() if rules is None else rules
         self._table: Final = table
-        self._rows: Final = {_served(row, name): row for row in table.rows for name in row.versions}
+        self._rows: Final = {
+            served_row(row, name): row for row in table.rows for name in row.versions
+        }
         self._custom: Final = {
             version.served: (version, versions)
             for versions in map(read_versions, definitions)
@@ -392,7 +394,8 @@ class Catalogue:
         )
 
 
-def _served(row: Row, version: str) -> Served:
+def served_row(row: Row, version: str) -> Served:
+    """Return a kind of Kubernetes itself by all its names, in one version."""
     return Served(
         group=row.group,
         version=version,

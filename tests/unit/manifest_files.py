@@ -29,6 +29,7 @@ def server_objects() -> dict[str, Document]:
     found = [
         document
         for name in kustomization(SERVER)["resources"]
+        if name != "watch.yaml"  # roles of their own
         for document in documents(SERVER / name)
     ]
     by_kind = {document["kind"]: document for document in found}

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from genguard.blame.audited import kind_in_findings
 from genguard.detection.causes import beneath_causes
 from genguard.detection.finding import Finding, Severity, labels_of
 from genguard.detection.questions import FINDINGS
 from genguard.detection.questions.numbers import HOW, Controllers, WriterHonesty
-from genguard.generation.table import load_rows
 from genguard.objects.fields import from_pointer, to_field_path
 from genguard.objects.metadata import parse_time
 from genguard.objects.selectors import Requirement, parse_label_selector
@@ -75,9 +73,7 @@ class FindingFilter(NamedTuple):
 
     def select(self, findings: Sequence[Finding], now: float) -> list[Finding]:
         """Return those that are meant, each that follows from another directly beneath it."""
-        is_kind = kind_in_findings(self.kind, load_rows())
-        meant = (one for one in findings if not self.kind or is_kind(one.object))
-        return beneath_causes(one for one in meant if self._is_meant(one, now))
+        return beneath_causes(one for one in findings if self._is_meant(one, now))
 
     def _is_meant(self, one: Finding, now: float) -> bool:
         least = Severity(self.severity or Severity.INFO)

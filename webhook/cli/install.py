@@ -9,6 +9,7 @@ import click
 from cryptography import x509
 
 from genguard.objects.fields import mapping
+from genguard.versions import NEVER_WATCHED
 from webhook.cli.errors import carry_out
 from webhook.cli.options import Access, F, asks_cluster, timeout, together, verb
 from webhook.cli.output import ask, tell
@@ -24,6 +25,7 @@ from webhook.install.installing import (
 from webhook.manifest.documents import NAMESPACE, Document
 from webhook.manifest.rendering import MOUNT, REGISTRATIONS, STORE_SECRET, Choices, Outside, as_yaml
 from webhook.server.flags import ALERTMANAGER_URL, CIDRS, FOLDER, HTTPS_URL, Parsed
+from webhook.server.watching import parse_watched
 from webhook.store.address import BadStoreError, ValkeyAddress, parse_store
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -31,9 +33,11 @@ IN_NAMESPACE: Final = click.option("-n", "--namespace", default=NAMESPACE, show_
 _FOLLOW: Final = "follow"
 _ANYWHERE: Final = ("registrations_file", "namespace", "seconds")
 """The flags that go with a server that is in place, by the names of their parameters."""
+_OUTSIDE: Final = ("url", "ca_file", "include_kube_system")
+"""Those that also go with a server outside the cluster."""
 _CHOSEN: Final = (
     "audit_only", "image", "cert_manager", "ha", "store", "store_image", "replicas", "api_servers",
-    "alertmanagers",
+    "alertmanagers", "watch_kinds", "include_kube_system",
 )  # fmt: skip
 """The fields of Choices that are parameters of the same name."""
 
@@ -64,6 +68,14 @@ def _shared_store(text: str) -> str:
         if file is not None and PurePosixPath(file).parent != MOUNT:
             raise click.BadParameter(f"{file}: the pods have keys of {STORE_SECRET} in {MOUNT}/")
     return text
+
+
+def _watchable(text: str) -> tuple[str, ...]:
+    """Read --watch-kinds. Raises ValueError for what must not be read, or is never at rest."""
+    kinds = parse_watched(text, "--watch-kinds")
+    for one in NEVER_WATCHED.keys() & kinds:
+        raise ValueError(f"--watch-kinds {one}: {NEVER_WATCHED[one]}")
+    return kinds
 
 
 def _bundle(file: Path) -> bytes:
@@ -106,6 +118,8 @@ def _read_registrations(file: Path) -> tuple[Document, ...]:
     "--alertmanager", "alertmanagers", multiple=True, metavar="URL", type=ALERTMANAGER_URL
 )
 @click.option("--replicas", type=click.IntRange(1))
+@click.option("--watch-kinds", metavar="KIND,...", default="", type=Parsed(_watchable))
+@click.option("--include-kube-system", is_flag=True)
 @timeout("3m")
 @click.option("-o", "--output", type=click.Choice(["yaml"]))
 @_changes_installation
@@ -157,7 +171,7 @@ def _options(*, follows: bool, **flags: Any) -> InstallOptions:
     outside = None
     if url and ca_file:
         why = "the server is started by you, and the flags of genguard serve say how it runs"
-        _refuse_others(flags, (*_ANYWHERE, "url", "ca_file"), f"with --url, {why}")
+        _refuse_others(flags, (*_OUTSIDE, *_ANYWHERE), f"with --url, {why}")
         outside = Outside(url, _bundle(ca_file))
     if message := next((message for message, is_wrong in wrong.items() if is_wrong), ""):
         raise click.UsageError(message)

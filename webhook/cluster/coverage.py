@@ -5,18 +5,16 @@ Whoever asks about anything else is told so, with the command that changes it.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from genguard.admission.matching import NAME_LABEL, Writes, may_match
+from genguard.explain.explanation import served_row
 from genguard.generation.custom import CustomResource
 from genguard.generation.table import load_rows
 from genguard.linting.hook import Hook, read_hooks
 from genguard.objects.served import Served, UnknownTargetError, find
-from genguard.versions import NEVER_AT_REST
-
-NEVER_READ: Final = "secrets"
-"""No right to read these is ever granted."""
-_BOTH: Final = "", "status"
+from genguard.versions import NEVER_WATCHED
+from webhook.manifest.documents import KUBE_SYSTEM
 
 
 @dataclass(slots=True)
@@ -65,29 +63,23 @@ class Coverage:
         return self._why_not_selected(namespace) if namespace else ""
 
     def _why_not_watched(self, resource: str) -> str:
-        if resource == NEVER_READ:
-            return "genguard may read no Secret"
-        if resource in NEVER_AT_REST:
-            return f"{resource} are never at rest"
         if resource in self.watched:
-            return f"{resource} may not be read: run genguard install again"
-        return f"{resource}: genguard install --watch-kinds {resource}"
+            return f"{resource} cannot be read: run genguard install again"
+        usual = f"{resource}: genguard install --watch-kinds {resource}"
+        return NEVER_WATCHED.get(resource, usual)
 
     def _why_not_selected(self, namespace: str) -> str:
         labels = self.namespaces[namespace]
         if any(one.selects_namespace(namespace, labels) for one in self.hooks):
             return ""
-        if namespace == "kube-system":
-            return "kube-system is not watched: genguard install --include-kube-system"
-        return f"{namespace} is not watched: the registrations leave it out"
+        why = "the registrations leave it out"
+        if namespace == KUBE_SYSTEM:
+            why = "genguard install --include-kube-system"
+        return f"{namespace} is not watched: {why}"
 
     def _kinds(self) -> Iterator[Served]:
         for row in load_rows():
-            for version in row.versions:
-                names = version, row.resource, row.kind.lower(), row.kind, row.short_names
-                yield Served(
-                    row.group, *names, namespaced=row.namespaced, has_status=True, watchable=True
-                )
+            yield from (served_row(row, version) for version in row.versions)
         for one in self.custom:  # of which scope and short names are not known
             names = one.version, one.resource, one.kind.lower(), one.kind, ()
             yield Served(one.group, *names, namespaced=True, has_status=True, watchable=True)
@@ -95,7 +87,5 @@ class Coverage:
 
 def _is_called(hook: Hook, one: Served) -> bool:
     """Whether a webhook is called for updates of a kind, or of its status."""
-    return any(
-        may_match(hook.rules, Writes.named(one.group, one.resource, subresource, "UPDATE"))
-        for subresource in _BOTH
-    )
+    writes = (Writes.named(*one.of, subresource, "UPDATE") for subresource in ("", "status"))
+    return any(may_match(hook.rules, each) for each in writes)

@@ -7,11 +7,9 @@ admission answer waits for any of this.
 
 import asyncio
 import contextlib
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -26,12 +24,12 @@ from genguard.admission.matching import (
 from genguard.detection.suspects import Suspects
 from genguard.generation.custom import BadDefinitionError, CustomResource, from_definition
 from genguard.objects.served import resource_name
-from genguard.versions import NEVER_AT_REST, SENT_TO_NO_WEBHOOK, Versions
+from genguard.versions import NEVER_WATCHED, SENT_TO_NO_WEBHOOK, Versions
 from webhook.cluster.coverage import Coverage
-from webhook.cluster.discovery import collection_path, path_if_served
+from webhook.cluster.discovery import path_if_served
 from webhook.cluster.reconcile import NEVER, Reconciler
-from webhook.cluster.rest import RefusedError, Rest
-from webhook.cluster.watch import Change, ChangeKind, Collection, Locate, follow, informing, keeping
+from webhook.cluster.rest import Rest
+from webhook.cluster.watch import Change, ChangeKind, Collection, Locate, informing, keeping
 from webhook.tasks.clock import CLOCK
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
@@ -50,10 +48,7 @@ POLICY_PLURALS: Final = {
     BINDING: "mutatingadmissionpolicybindings",
 }
 _FIRST_FACTS_SECONDS: Final = 10.0
-_LISTED_AT_ONCE: Final = 4
-"""Kinds: each has a page of its objects in memory meanwhile."""
-_REFUSED_SECONDS: Final = 120.0
-"""Until it is asked again whether a kind may be read: a role may have been given meanwhile."""
+_DEFINED_SECONDS: Final = 10
 
 
 async def definitions(rest: Rest) -> list[dict[str, Any]]:
@@ -169,88 +164,45 @@ def see_versions(resource: str, versions: Versions, supervisor: Supervisor, chan
             versions.see(resource.partition(".")[0], change.object, CLOCK.now())
 
 
-class VersionWatch:
-    """Judges versions of kinds that are watched: what no webhook is sent, nodes, custom resources.
+@asynccontextmanager
+async def watching_versions(
+    rest: Rest, more: Iterable[str], versions: Versions, coverage: Coverage, supervisor: Supervisor
+) -> AsyncIterator[None]:
+    """Judge versions of what is sent to no webhook, of nodes, custom resources and `more` kinds.
 
-    Watches begin and end as custom resources come and go. What is never at rest is left out.
+    Watches begin and end as custom resources come and go; `coverage` learns what may be read.
+    What the API server does not have is asked for again every ten minutes.
     """
+    always, watched = {*SENT_TO_NO_WEBHOOK, "nodes", *more}, coverage.watched
 
-    def __init__(
-        self,
-        rest: Rest,
-        more: Iterable[str],
-        versions: Versions,
-        coverage: Coverage,
-        supervisor: Supervisor,
-    ) -> None:
-        """`more` kinds, as kubectl names them; what may be read is noted in `coverage`."""
-        self._rest: Final = rest
-        self._always: Final = frozenset((*SENT_TO_NO_WEBHOOK, "nodes", *more))
-        self._versions: Final = versions
-        self._coverage: Final = coverage
-        self._supervisor: Final = supervisor
-        self._troubles: Final[Counter[str]] = Counter()
-        """How often it went wrong in a row, by kind; refusals by group."""
-        self._listing: Final = asyncio.Semaphore(_LISTED_AT_ONCE)
+    async def locate(kind: str) -> str | None:
+        for _ in range(_DEFINED_SECONDS):  # a definition is there before what it defines is served
+            if path := await path_if_served(rest, kind):
+                return path
+            await asyncio.sleep(1)
+        return None
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Watch while entered."""
-        following = Reconciler("kinds to watch", self._step)
-        self._coverage.changed = following.wake
-        try:
-            async with following.running(self._supervisor):
-                yield
-        finally:
-            await self._end(tuple(self._coverage.watched))
+    def see(kind: str, change: Change) -> None:
+        watched[kind] = True
+        see_versions(kind, versions, supervisor, change)
 
-    async def _step(self) -> float:
-        custom = {resource_name(one.group, one.resource) for one in self._coverage.custom}
-        wanted, watched = (self._always | custom) - NEVER_AT_REST, self._coverage.watched
-        await self._end([one for one in watched if one not in wanted])
+    async def step() -> float:
+        custom = {resource_name(one.group, one.resource) for one in coverage.custom}
+        wanted = (always | custom) - NEVER_WATCHED.keys()
+        for one in watched.keys() - wanted:
+            await supervisor.end([f"versions of {one}"])
+            del watched[one]
         for one in sorted(wanted - watched.keys()):
-            # A definition is there before what it defines is served: that is soon tried again.
-            locate = path_if_served if one in self._always else collection_path
-            found = Collection(self._rest, partial(locate, self._rest, one))
-            seen = partial(see_versions, one, self._versions, self._supervisor)
-            changes, trouble = partial(self._changes, one, found), partial(self._warn, one)
-            follows = partial(follow, changes, seen, trouble)
             watched[one] = True
-            self._supervisor.start(_task(one), follows, on_failure=found.forget_place)
+            found, seen = Collection(rest, partial(locate, one)), partial(see, one)
+            lost = partial(watched.__setitem__, one, False)  # noqa: FBT003
+            what = f"versions of {one}"
+            watch = informing(what, found, seen, supervisor, on_trouble=lost)
+            await watches.enter_async_context(watch)
         return NEVER
 
-    async def _end(self, kinds: Sequence[str]) -> None:
-        await self._supervisor.end([_task(one) for one in kinds])
-        for one in kinds:
-            del self._coverage.watched[one]
-
-    async def _changes(self, kind: str, found: Collection) -> AsyncIterator[Change]:
-        """Yield the changes; a few kinds are listed at once, and a refusal ends a long pause."""
-        group = kind.partition(".")[2]
-        async with AsyncExitStack() as listing:
-            await listing.enter_async_context(self._listing)
-            try:
-                async for change in found.changes():
-                    if change.what is ChangeKind.CAUGHT_UP:
-                        await listing.aclose()
-                        self._coverage.watched[kind] = True
-                        self._troubles[kind] = self._troubles[group] = 0
-                    yield change
-            except RefusedError as error:
-                if error.status != HTTPStatus.FORBIDDEN:
-                    raise
-                await listing.aclose()
-                self._coverage.watched[kind] = False
-                self._warn(group, "it may not be read: genguard install", lasting=1)
-                await asyncio.sleep(_REFUSED_SECONDS)
-
-    def _warn(self, what: str, reason: str, lasting: int = 3) -> None:
-        """Log a trouble once: where it lasts."""
-        self._troubles[what] += 1
-        if self._troubles[what] == lasting:
-            facts = {"resource": what, "reason": reason}
-            LOGGER.warning("objects not watched", extra={"facts": facts})
-
-
-def _task(kind: str) -> str:
-    return f"versions of {kind}"
+    async with AsyncExitStack() as watches:
+        following = Reconciler("kinds to watch", step)
+        coverage.changed = following.wake
+        await watches.enter_async_context(following.running(supervisor))
+        yield

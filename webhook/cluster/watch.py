@@ -221,15 +221,23 @@ def informing(
     """
     about = {"resource": what.rpartition(" ")[2]}
 
+    told: set[str] = set()
+
     def warn(reason: str) -> None:
-        LOGGER.warning(message, extra={"facts": {**about, "reason": reason}})
+        if reason not in told:
+            LOGGER.warning(message, extra={"facts": {**about, "reason": reason}})
+        told.add(reason)
         on_trouble()
+
+    def see(change: Change) -> Awaitable[None] | None:
+        told.clear()
+        return on_change(change)
 
     def failed() -> None:
         collection.forget_place()
         on_trouble()
 
-    run = {what: lambda: follow(collection.changes, on_change, warn)}
+    run = {what: lambda: follow(collection.changes, see, warn)}
     return supervisor.running(run, on_failure=failed)
 
 

@@ -57,7 +57,8 @@ _MOST_INCOMPLETE: Final = 0.01
 _QUIET_SECONDS: Final = 3600
 _FEW: Final = 3
 _AFFINITY: Final = "ClientIP"
-_LEFT_OUT: Final = ("kube-system", "kube-node-lease")
+_LEFT_OUT: Final = ("kube-node-lease",)
+"""kube-system is left out, too, but for `install --include-kube-system`."""
 _COUNTS: Final = re.compile("([0-9]+)/([0-9]+)")
 _SAME: Final = ("reinvocationPolicy", "matchPolicy", "sideEffects")
 _STORES: Final = ("memory", "sqlite", "valkey")

@@ -25,6 +25,7 @@ import manifests
 from genguard.linting.hook import MUTATING, VALIDATING
 from genguard.objects.shown import few
 from webhook.cluster.certificates import decoded
+from webhook.cluster.following import definitions
 from webhook.cluster.installation import (
     ADMISSION,
     apply,
@@ -119,6 +120,8 @@ async def prepare(options: InstallOptions) -> tuple[str, list[Step]]:
             await _required(rest, _CERTIFICATES, message)
         if not wanted:  # the chart's own Job gives these
             outside = choices.outside is not None
+            groups = {str(one["spec"]["group"]) for one in await definitions(rest)}
+            choices = replace(choices, watch_groups=tuple(sorted(groups)))
             await _check_release(rest, [] if outside else [deployment_of(namespace)])
         if others := foreign(await registrations(rest), namespace):
             message = f"another genguard is in this cluster: {few(list(map(title_of, others)))}. "

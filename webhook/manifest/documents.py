@@ -19,6 +19,8 @@ AUDIT_ONLY: Final = "--audit-only"
 HEAL: Final = "--heal"
 FOLLOW: Final = "--registrations=follow"
 STANDBY: Final = "--standby"
+KUBE_SYSTEM: Final = "kube-system"
+WATCH_FIGHTS: Final = "--watch-fights="
 ALERTMANAGER: Final = "--alertmanager="
 """The flag before a URL; it may be given several times."""
 

@@ -24,8 +24,10 @@ from webhook.manifest.documents import (
     AUDIT_ONLY,
     FOLLOW,
     HEAL,
+    KUBE_SYSTEM,
     NAMESPACE,
     STANDBY,
+    WATCH_FIGHTS,
     Document,
     arguments_of,
     containers_of,
@@ -47,6 +49,8 @@ REGISTRATIONS: Final = (
 """Kind and name of each registration in base/registrations."""
 FINDINGS: Final = "genguard-findings"
 """The ConfigMap of open findings, which the server creates in its namespace."""
+WATCH_ROLE: Final = "genguard-watch"
+"""The ClusterRole with what is watched beside the registrations."""
 RENDERED: Final = "rendered.json"
 REGISTRATIONS_ALONE: Final = "registrations"
 """The name of the combination without a server."""
@@ -78,6 +82,9 @@ class Choices:
     replicas       the number of pods; default: the number in the manifests
     api_servers    CIDRs that may reach the webhook port; default: all
     alertmanagers  URLs to which findings are sent as alerts
+    watch_kinds    more kinds that are watched, as kubectl names them
+    watch_groups   the API groups of custom resources, all of which may be read
+    include_kube_system  the registrations do not leave this namespace out
     """
 
     audit_only: bool = False
@@ -93,6 +100,9 @@ class Choices:
     replicas: int | None = None
     api_servers: tuple[str, ...] = ()
     alertmanagers: tuple[str, ...] = ()
+    watch_kinds: tuple[str, ...] = ()
+    watch_groups: tuple[str, ...] = ()
+    include_kube_system: bool = False
 
 
 def render(
@@ -170,12 +180,15 @@ def _fill(document: Document, choices: Choices, pair: Mapping[str, bytes]) -> No
             document["data"] = {name: _base64(one) for name, one in pair.items()}
         case "Deployment":
             spec["replicas"] = choices.replicas or spec["replicas"]
+            kinds = [f"{WATCH_FIGHTS}{','.join(choices.watch_kinds)}"] * bool(choices.watch_kinds)
             for container in containers_of(document):
                 container["image"] = choices.image or container["image"]
                 container["args"] = [
                     f"{_FLAG}{choices.store}" if choices.store and one.startswith(_FLAG) else one
                     for one in container["args"]
-                ] + [f"{ALERTMANAGER}{url}" for url in choices.alertmanagers]
+                ] + [*(f"{ALERTMANAGER}{url}" for url in choices.alertmanagers), *kinds]
+        case "ClusterRole" if document["metadata"]["name"] == WATCH_ROLE:
+            document["rules"] += _watched(choices)
         case "StatefulSet":
             for container in containers_of(document):
                 container["image"] = choices.store_image or container["image"]
@@ -188,8 +201,27 @@ def _fill(document: Document, choices: Choices, pair: Mapping[str, bytes]) -> No
             _lead(document, choices, pair)
 
 
+def _watched(choices: Choices) -> Iterator[Document]:
+    """Yield rules to watch kinds, and all of some groups: RBAC cannot leave a Secret out of `*`."""
+    named = [one.partition(".") for one in choices.watch_kinds]
+    rules = [(group, resource) for resource, _, group in named]
+    for group, resource in (*((one, "*") for one in choices.watch_groups if "." in one), *rules):
+        yield {"apiGroups": [group], "resources": [resource], "verbs": ["get", "list", "watch"]}
+
+
+def _excluded(registration: Mapping[str, Any]) -> Iterator[list[str]]:
+    """Yield the names of namespaces that each webhook leaves out."""
+    for webhook in registration["webhooks"]:
+        selector = webhook.get("namespaceSelector") or {}
+        for one in selector.get("matchExpressions") or ():
+            if one["operator"] == "NotIn" and one["key"] == "kubernetes.io/metadata.name":
+                yield one["values"]
+
+
 def _lead(registration: Document, choices: Choices, pair: Mapping[str, bytes]) -> None:
     """Have a registration trust the authority of the pair, or lead to a server outside."""
+    for names in _excluded(registration) if choices.include_kube_system else ():
+        names.remove(KUBE_SYSTEM)
     for client in (webhook["clientConfig"] for webhook in registration["webhooks"]):
         if choices.outside is not None:
             client["url"] = choices.outside.url + client.pop("service")["path"]
@@ -293,6 +325,9 @@ def install_command(
         for one in arguments:
             if one.startswith(ALERTMANAGER):
                 flags += ["--alertmanager", shlex.quote(one.removeprefix(ALERTMANAGER))]
+            if one.startswith(WATCH_FIGHTS):
+                flags += ["--watch-kinds", shlex.quote(one.removeprefix(WATCH_FIGHTS))]
+    flags += _included(live)
     callers = [cidr for one in live.values() if one for cidr in _callers_of(one)]
     if callers:
         flags += ["--api-server-cidr", ",".join(callers)]
@@ -322,6 +357,14 @@ def _shared(deployment: Document, expected: Iterable[Document]) -> Iterator[str]
     # Zero replicas are an error, too.
     if replicas not in (0, default_replicas(expected)):
         yield from ("--replicas", str(replicas))
+
+
+def _included(live: Live) -> Iterator[str]:
+    """The flag for a namespace that no registration leaves out."""
+    registered = [one for one in live.values() if one and is_registration(one)]
+    left_out = [names for one in registered for names in _excluded(one)]
+    if left_out and not any(KUBE_SYSTEM in names for names in left_out):
+        yield "--include-kube-system"
 
 
 def _images(expected: Iterable[Document], live: Live) -> Iterator[str]:

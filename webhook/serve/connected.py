@@ -17,7 +17,7 @@ from webhook.cluster.connection import (
     server_identity,
 )
 from webhook.cluster.discovery import collection_path
-from webhook.cluster.following import VersionWatch, follow_cluster
+from webhook.cluster.following import follow_cluster, watching_versions
 from webhook.cluster.healing import Healing, Rechecking
 from webhook.cluster.installation import enforcing_command
 from webhook.cluster.lease import LeaseElection
@@ -173,8 +173,9 @@ class ConnectedCluster:
         )
         await self._run(Reconciler("look at damaged objects", rechecking.recheck, leader))
         versions = Versions(lambda: app.setup.dependencies.engine, detecting.see_version)
-        watch = VersionWatch(self.rest, fights, versions, app.coverage, app.supervisor)
-        await self._enter(watch.running())
+        await self._enter(
+            watching_versions(self.rest, fights, versions, app.coverage, app.supervisor)
+        )
 
     async def follow_registrations(self, leadership: Leadership) -> Follower:
         """Keep the registrations as narrow as what they can show."""
