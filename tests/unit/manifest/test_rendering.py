@@ -4,9 +4,11 @@ import base64
 
 import manifests
 from tests.cases_loader import table
+from webhook.manifest.documents import arguments_of
 from webhook.manifest.rendering import (
     PHASES,
     SECRET,
+    WATCH_ROLE,
     Choices,
     Outside,
     as_yaml,
@@ -108,3 +110,19 @@ def test_there_is_room_for_as_many_replicas_as_are_asked_for():
     assert of_kind(found, "Deployment")["spec"]["replicas"] == 20
     assert of_kind(found, "ResourceQuota")["spec"]["hard"]["pods"] == "22"
     assert of_kind(rendered(replicas=1), "ResourceQuota") == of_kind(rendered(), "ResourceQuota")
+
+
+def test_what_is_watched_may_be_read_and_no_wildcard_can_mean_a_secret():
+    documents = rendered(watch_kinds=("services", "ingresses.x.io"), watch_groups=("a.org", ""))
+    role = next(one for one in documents if one["metadata"]["name"] == WATCH_ROLE)
+    rules = [(*one["apiGroups"], *one["resources"]) for one in role["rules"]]
+    assert rules == [("", "nodes"), ("a.org", "*"), ("", "services"), ("x.io", "ingresses")]
+    server = of_kind(documents, "Deployment")
+    assert "--watch-fights=services,ingresses.x.io" in arguments_of(server)
+
+
+def test_kube_system_is_registered_for_by_a_flag_alone():
+    for chosen in (False, True):
+        for webhook in webhooks(rendered(include_kube_system=chosen)).values():
+            (left_out,) = webhook["namespaceSelector"]["matchExpressions"]
+            assert ("kube-system" in left_out["values"]) is not chosen
