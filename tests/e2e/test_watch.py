@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tests.beside import Beside
 from tests.controlplane.client import Client, wait_until
 from tests.controlplane.fixtures import NamespaceFactory, unique
 from tests.controlplane.plane import ControlPlane
+from tests.e2e.account import account
 from tests.e2e.custom import served
 from tests.e2e.genguard import Genguard
 from tests.e2e.statuses import Shop
@@ -190,7 +192,24 @@ def test_by_default_a_fight_over_a_custom_resource_and_over_a_node_is_found(
 
         wait_until(fought, what="both found")
         assert (found()["one"], found()[node]) == ({*managers}, {*managers})
+        of_kind = json.loads(guard.ops("/api/findings?kind=node")[1])["findings"]
+        assert {one["object"]["name"] for one in of_kind} == {node}
         note = json.loads(guard.ops("/api/findings?kind=cm")[1])["note"]
         assert note == "not watched: configmaps: genguard install --watch-kinds configmaps"
         assert not guard.log_lines("objects not watched")
     client.delete(f"{nodes}/{node}")
+
+
+def test_a_kind_that_may_not_be_read_is_told_once_and_whoever_asks(
+    apiserver: ControlPlane, tmp_path: Path
+) -> None:
+    with (
+        account(apiserver, unique("system"), tmp_path / "kubeconfig") as own,
+        served(apiserver, "default", status_subresource=False) as widgets,
+        Genguard("--audit-only", f"--kubeconfig={own.kubeconfig}") as guard,
+    ):
+        asked = f"/api/findings?kind={widgets.resource}"
+        wait_until(lambda: "run genguard install again" in guard.ops(asked)[1], what="told")
+        time.sleep(4)  # it was tried again
+        told = [one["resource"] for one in guard.log_lines("objects not watched")]
+        assert told == [widgets.resource]
