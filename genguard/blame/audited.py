@@ -310,17 +310,3 @@ def kind_in_log(kind: str, rows: Iterable[Any]) -> Callable[[ObjectReference], b
         where.resource in plurals
         and (not rest or rest in {where.api_group, f"{where.api_version}.{where.api_group}"})
     )
-
-
-def kind_in_findings(kind: str, rows: Iterable[Any]) -> Callable[[FoundObject], bool]:
-    """Return the same test for the objects of findings."""
-    is_kind = kind_in_log(kind, rows)
-
-    def is_meant(where: FoundObject) -> bool:
-        return is_kind(
-            ObjectReference(
-                api_group=where.group, api_version=where.version, resource=where.resource
-            )
-        )
-
-    return is_meant

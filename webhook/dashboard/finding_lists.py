@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from genguard.blame.audited import kind_in_findings
+from genguard.audit.event import ObjectReference
+from genguard.blame.audited import kind_in_log
 from genguard.detection.causes import by_cause
-from genguard.detection.finding import Finding, Severity
+from genguard.detection.finding import Finding, FoundObject, Severity
 from genguard.detection.ledger import MOST_FINDINGS
 from genguard.detection.questions import FINDINGS
 from genguard.generation.table import load_rows
@@ -87,13 +88,13 @@ class FindingQuery(msgspec.Struct, frozen=True):
     def _matching(self, findings: Iterable[Finding], now: float) -> Iterator[Finding]:
         words = self.q.casefold().split()
         begin = begin_of_range(self.since, now)
-        is_of_kind = kind_in_findings(self.kind, load_rows())
+        is_of_kind = kind_in_log(self.kind, load_rows())
         for one in findings:
             if (
                 (self.state in ("all", one.state) or (self.state, one.state) == _BOTH)
                 and self.severity in ("", one.severity)
                 and self.detector in ("", one.detector)
-                and (not self.kind or is_of_kind(one.object))
+                and (not self.kind or is_of_kind(_reference(one.object)))
                 and (not self.namespace or self.namespace in _namespaces(one))
                 and (not self.since or parse_time(one.last_seen) >= begin)
                 and (not self.culprit or culprit(one).name == self.culprit)
@@ -131,6 +132,10 @@ def count_open(findings: Iterable[Finding]) -> dict[str, int]:
         one.severity for one in findings if one.state != "resolved" and not one.part_of
     )
     return {severity.value: is_open[severity] for severity in SEVERITIES}
+
+
+def _reference(one: FoundObject) -> ObjectReference:
+    return ObjectReference(api_group=one.group, api_version=one.version, resource=one.resource)
 
 
 def _namespaces(one: Finding) -> set[str]:

@@ -120,7 +120,8 @@ async def prepare(options: InstallOptions) -> tuple[str, list[Step]]:
             await _required(rest, _CERTIFICATES, message)
         if not wanted:  # the chart's own Job gives these
             outside = choices.outside is not None
-            groups = {str(one["spec"]["group"]) for one in await definitions(rest)}
+            found = () if outside else await definitions(rest)
+            groups = {str(one["spec"]["group"]) for one in found}
             choices = replace(choices, watch_groups=tuple(sorted(groups)))
             await _check_release(rest, [] if outside else [deployment_of(namespace)])
         if others := foreign(await registrations(rest), namespace):
