@@ -4,16 +4,25 @@ The validating registration, /outcome, says which writes are watched. Of each of
 
 - all three phases are needed where another webhook or a policy may change it: only so it is known
   who changed what;
-- /mutate is needed where genguard repairs, and where writes are refused before /outcome;
+- /mutate is needed where writes are refused before /outcome;
+- /repair, which is /mutate for a write that loses an observedGeneration, where genguard repairs and
+  nobody else acts: the API server asks its condition on the object as earlier webhooks left it, and
+  does not call again in a reinvocation whom it has skipped (apiserver
+  pkg/admission/plugin/webhook/mutating/dispatcher.go:ShouldCallHook);
 - /outcome alone shows everything else. Who writes is known there, and what is stored.
+
+Custom resources have all three where somebody may change them; else a watch shows them.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from genguard.admission.matching import EVERYTHING, Rule, Writes, may_match
 from genguard.admission.review import Phase
+from genguard.generation.custom import CustomResource, StatusSubresource
 
 Mutators = Callable[[Writes], Sequence[str]]
 """Names who may change such writes; see Suspects.may_change."""
@@ -29,12 +38,30 @@ class Need(NamedTuple):
 
     changed_by  webhooks and policies that may change them
     is_refused  they were refused lately
+    is_repaired  those that lose an observedGeneration are
     """
 
     writes: Writes
     phases: tuple[Phase, ...]
     changed_by: tuple[str, ...] = ()
     is_refused: bool = False
+    is_repaired: bool = False
+
+
+def custom_writes(known: Iterable[CustomResource], outcome: Sequence[Rule]) -> dict[Writes, bool]:
+    """Return the writes of custom resources, and of which the server takes status.
+
+    Those that the rules of /outcome name are left out.
+    """
+    found: dict[Writes, bool] = {}
+    for one in known:
+        has_subresource = one.status is StatusSubresource.PRESENT
+        update = Writes(one.group, one.resource, "UPDATE")
+        found[update._replace(operation="CREATE")] = False
+        found[update] = found.get(update, False) or not has_subresource
+        if has_subresource:
+            found[update._replace(resource=f"{one.resource}/status")] = True
+    return {one: takes for one, takes in found.items() if not may_match(outcome, one)}
 
 
 def needs_of(
@@ -43,21 +70,35 @@ def needs_of(
     *,
     enforcing: bool,
     refused: Callable[[Writes], bool] = lambda _: False,
+    custom: Mapping[Writes, bool] = MappingProxyType({}),
 ) -> tuple[Need, ...]:
-    """Return what the writes need that the rules of /outcome name, in their order.
+    """Return what the writes need that the rules of /outcome name, in their order, and `custom`.
 
     refused  whether such writes are refused before /outcome
     """
     found = []
-    for one in dict.fromkeys(one for rule in outcome for one in _writes_of(rule)):
-        changed_by, is_refused = tuple(mutators(one)), refused(one)
-        phases: tuple[Phase, ...] = (Phase.OUTCOME,)
+    for one in dict.fromkeys((*(x for rule in outcome for x in _writes_of(rule)), *custom)):
+        changed_by, is_refused = tuple(mutators(one)), refused(one) and one not in custom
+        phases: tuple[Phase, ...] = () if one in custom else (Phase.OUTCOME,)
         if changed_by or one == _PROBED:
             phases = tuple(Phase)
-        elif enforcing or is_refused:
+        elif is_refused:
             phases = (Phase.MUTATE, Phase.OUTCOME)
-        found.append(Need(one, phases, changed_by, is_refused))
+        is_status = one.operation == "UPDATE" and one.resource.endswith("/status")
+        is_repaired = enforcing and Phase.MUTATE not in phases and custom.get(one, is_status)
+        found.append(Need(one, phases, changed_by, is_refused, is_repaired))
     return tuple(found)
+
+
+def rules_for(writes: Iterable[Writes]) -> list[Rule]:
+    """Return rules for writes in any version; those of one group and operation are one rule."""
+    found = defaultdict(list)
+    for one in writes:
+        found[one.group, one.operation].append(one.resource)
+    return [
+        {"apiGroups": [at], "apiVersions": ["*"], "operations": [how], "resources": names}
+        for (at, how), names in found.items()
+    ]
 
 
 def rules_of(

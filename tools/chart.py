@@ -348,24 +348,25 @@ def _into_secret(tree: Any) -> None:
 
 
 def _into_registration(tree: Any) -> None:
-    (webhook,) = tree["webhooks"]
-    names = webhook["namespaceSelector"]["matchExpressions"][0]["values"]
-    at = names.index("kube-system")
-    names[at] = When("not $.Values.includeKubeSystem", names[at])
-    client = webhook["clientConfig"]
-    bundle = Template("{{ $.Values.certificate.ca | b64enc | quote }}")
-    client["caBundle"] = When(f"and ({OWN_PAIR}) {GIVEN_PAIR}", bundle)
-    path = client["service"]["path"]
-    outside = {
-        "url": Template(
-            f'{{{{ printf "%s{path}" (trimSuffix "/" $.Values.outside.url) | quote }}}}'
-        ),
-        "caBundle": Template("{{ $.Values.outside.caBundle | b64enc | quote }}"),
-    }
-    webhook["clientConfig"] = Choice("$.Values.outside.url", outside, client)
     tree["metadata"]["labels"]["app.kubernetes.io/managed-by"] = Template("{{ $.Release.Service }}")
-    deletes = tree["kind"].startswith("Validating")
-    webhook["rules"].append(Lines(_RULES.replace("DELETES", ", DELETE" if deletes else "")))
+    deletes = ", DELETE" if tree["kind"].startswith("Validating") else ""
+    for webhook in tree["webhooks"]:
+        names = webhook["namespaceSelector"]["matchExpressions"][0]["values"]
+        at = names.index("kube-system")
+        names[at] = When("not $.Values.includeKubeSystem", names[at])
+        client = webhook["clientConfig"]
+        bundle = Template("{{ $.Values.certificate.ca | b64enc | quote }}")
+        client["caBundle"] = When(f"and ({OWN_PAIR}) {GIVEN_PAIR}", bundle)
+        path = client["service"]["path"]
+        outside = {
+            "url": Template(
+                f'{{{{ printf "%s{path}" (trimSuffix "/" $.Values.outside.url) | quote }}}}'
+            ),
+            "caBundle": Template("{{ $.Values.outside.caBundle | b64enc | quote }}"),
+        }
+        webhook["clientConfig"] = Choice("$.Values.outside.url", outside, client)
+        if webhook["rules"]:  # else the server writes them
+            webhook["rules"].append(Lines(_RULES.replace("DELETES", deletes)))
 
 
 _RULES = """\

@@ -362,7 +362,7 @@ class AdmissionRequest:
         return self._read()
 
 
-_PHASES: Final = frozenset({"/intent", "/mutate", "/outcome"})
+_PHASES: Final = frozenset({"/intent", "/mutate", "/repair", "/outcome"})
 _NAME: Final = "genguard"
 _LABEL: Final = "app.kubernetes.io/name"
 """On every configuration of manifests/; a namePrefix of kustomize does not change it."""

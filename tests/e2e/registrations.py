@@ -54,15 +54,16 @@ def registered(
                 continue
             path = f"{_API}/{found['kind'].lower()}s"
             names[phase] = found["metadata"]["name"] + suffix
-            (hook,) = found["webhooks"]
+            hook, *others = (
+                _diverted(one, guard, namespace, settings) for one in found["webhooks"]
+            )
             assert hook["name"] == f"{phase}.genguard.io"
-            diverted = {
-                "clientConfig": {"url": guard.url(phase), "caBundle": guard.ca_bundle},
-                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-                # The most that there is: a call that a slow machine gives up is not seen.
-                "timeoutSeconds": 30,
+            probing = {
+                "name": f"probe.{hook['name']}",
+                "rules": [rule(["configmaps"], ["CREATE"])],
+                "objectSelector": {"matchLabels": {PROBE_LABEL: probe}},
             }
-            hooks = _hooks(hook, diverted | settings, rules, probe)
+            hooks = [hook | {"rules": [*hook["rules"], *rules]}, *others, hook | probing]
             body = {"metadata": {"name": names[phase]}, "webhooks": hooks}
             plane.client.post(path, body)
             undo.callback(plane.client.delete, f"{path}/{names[phase]}")
@@ -78,16 +79,19 @@ def _installed(plane: ControlPlane) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _hooks(
-    hook: dict[str, Any], diverted: dict[str, Any], rules: Sequence[Rule], probe: str
-) -> list[dict[str, Any]]:
-    """The installed webhook, diverted to a process and a namespace, and one to probe by."""
-    probing = {
-        "name": f"probe.{hook['name']}",
-        "rules": [rule(["configmaps"], ["CREATE"])],
-        "objectSelector": {"matchLabels": {PROBE_LABEL: probe}},
+def _diverted(
+    hook: dict[str, Any], guard: Genguard, namespace: str, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """An installed webhook, diverted to a process and a namespace."""
+    at = hook["clientConfig"]["service"]["path"][1:]
+    return {
+        **hook,
+        "clientConfig": {"url": guard.url(at), "caBundle": guard.ca_bundle},
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        # The most that there is: a call that a slow machine gives up is not seen.
+        "timeoutSeconds": 30,
+        **settings,
     }
-    return [hook | {"rules": [*hook["rules"], *rules]} | diverted, hook | diverted | probing]
 
 
 def called(

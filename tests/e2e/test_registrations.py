@@ -13,6 +13,7 @@ from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.webhook_listener import WebhookListener
 from tests.e2e.culprits import OLD_OPERATOR, deployment, zeroes_observed_generation
+from tests.e2e.custom import served
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
 from tests.nightly import by_day
@@ -25,10 +26,10 @@ _SECONDS_TO_WIDEN = 2.0
 Json = dict[str, Any]
 
 
-def is_called(client: Client, name: str, writes: Writes) -> bool:
-    """Whether the first webhook of a configuration has a rule for such writes."""
+def is_called(client: Client, name: str, writes: Writes, at: int = 0) -> bool:
+    """Whether the first webhook of a configuration, or another, has a rule for such writes."""
     found: Json = client.get(f"{_API}/{name}").body
-    return may_match(found["webhooks"][0].get("rules", ()), writes)
+    return may_match(found["webhooks"][at].get("rules", ()), writes)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,10 @@ def test_a_phase_goes_when_nobody_needs_it_and_is_back_before_a_new_webhook_has_
         )
         # The two registrations are changed one after the other.
         wait_until(
-            lambda: is_called(client, mutate, _STATUS) == (mode != "--audit-only"),
+            lambda: (
+                not is_called(client, mutate, _STATUS)
+                and is_called(client, mutate, _STATUS, at=1) == (mode != "--audit-only")
+            ),
             what="/mutate follows its own need",
         )
         user = client.as_user("widget-controller", ["system:masters"], "")
@@ -99,3 +103,56 @@ def test_a_phase_goes_when_nobody_needs_it_and_is_back_before_a_new_webhook_has_
                 late = sum(one > began for one in written)
                 print(f"named after {late} writes, {time.time() - began:.1f} s")
                 assert found()["actors"][0]["confidence"] == "certain"
+
+
+def test_of_a_custom_resource_what_a_write_loses_is_restored_and_no_other_write_costs_a_call(
+    plane: ControlPlane, namespace: NamespaceFactory
+) -> None:
+    where, client = namespace(plane), plane.client
+    flags = f"--kubeconfig={plane.kubeconfig}", "--registrations=follow"
+    with (
+        Genguard(*flags) as guard,
+        registered(plane, where, guard, suffix="") as names,
+        served(plane, where, status_subresource=True) as widgets,
+    ):
+        status = Writes(widgets.group, "widgets/status", "UPDATE")
+        path = f"{widgets.path}/one/status"
+        ready = {"type": "Ready", "status": "True", "observedGeneration": 1}
+        widgets.create(spec={"size": 1})
+
+        def write(**fields: Any) -> Json:
+            made: Json = client.patch(path, {"status": fields}).body["status"]
+            return made
+
+        def calls() -> float:
+            labels = {"phase": "mutate", "resource": widgets.resource}
+            return guard.metric("genguard_reviews_total", **labels)
+
+        write(observedGeneration=1, conditions=[ready])
+        wait_until(lambda: is_called(client, names["mutate"], status, at=1), what="/repair")
+        zeroed = {**ready, "observedGeneration": 0}
+
+        def restored() -> bool:
+            return write(observedGeneration=0, conditions=[ready])["observedGeneration"] == 1
+
+        wait_until(restored, what="the API server follows the registration")
+        assert write(observedGeneration=None, conditions=[zeroed]) == {
+            "observedGeneration": 1,
+            "conditions": [ready],
+        }
+        others = [{"type": f"C{number}", "observedGeneration": 1} for number in range(100)]
+        write(conditions=[*others, ready])
+        assert write(conditions=[*others, zeroed])["conditions"][-1] == ready
+        before = calls()
+        for turn in range(1_000):
+            write(replicas=turn, conditions=[{**ready, "reason": f"R{turn}"}])
+        assert calls() == before
+        with (
+            WebhookListener(plane.authority, zeroes_observed_generation) as listener,
+            listener.registered(plane, where, ["widgets/status"], name=OLD_OPERATOR),
+        ):
+            wait_until(lambda: is_called(client, names["mutate"], status), what="/mutate of each")
+            assert not is_called(client, names["mutate"], status, at=1)
+            wait_until(
+                lambda: write(observedGeneration=1) and guard.findings(), what="the webhook named"
+            )

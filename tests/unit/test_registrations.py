@@ -18,6 +18,8 @@ ALL = registrations()
 ACCOUNT = server_objects()["ServiceAccount"]["metadata"]
 GENGUARD = f"system:serviceaccount:{ACCOUNT['namespace']}:{ACCOUNT['name']}"
 EACH = pytest.mark.parametrize("name", ALL)
+HOOKS = {hook["name"]: hook for one in ALL.values() for hook in one["webhooks"]}
+EACH_HOOK = pytest.mark.parametrize("hook", HOOKS)
 LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 SUBDOMAIN = re.compile(rf"{LABEL}(\.{LABEL})*")  # RFC 1123, what the API server demands of a name
 
@@ -74,15 +76,15 @@ def test_each_is_called_where_and_as_often_as_its_phase_needs(
     assert service["port"] == server_objects()["Service"]["spec"]["ports"][0]["port"]
 
 
-@EACH
+@EACH_HOOK
 @table("manifests/registration_fields.yaml", "field", "value")
-def test_nothing_stands_in_a_writer_s_way(name, case):
-    assert webhook_of(ALL[name]).get(case["field"]) == case["value"], case.because
+def test_nothing_stands_in_a_writer_s_way(hook, case):
+    assert HOOKS[hook].get(case["field"]) == case["value"], case.because
 
 
-@EACH
-def test_namespaces_that_the_cluster_or_genguard_lives_by_are_left_out(name):
-    assert webhook_of(ALL[name])["namespaceSelector"] == {
+@EACH_HOOK
+def test_namespaces_that_the_cluster_or_genguard_lives_by_are_left_out(hook):
+    assert HOOKS[hook]["namespaceSelector"] == {
         "matchExpressions": [
             {
                 "key": "kubernetes.io/metadata.name",  # set by the API server, not by the author

@@ -1,9 +1,9 @@
-"""Keeps genguard's two mutating registrations as narrow as what they can show: follows need.
+"""Keeps genguard's registrations as narrow as what they can show: follows need.
 
-The validating registration, /outcome, says what is watched, and stays as it is. Of the others, a
-phase is added as soon as a webhook or policy appears that may change a write, and taken away once
-nothing has needed it for a minute. The leader alone writes. Where somebody writes back what it has
-taken away, as a GitOps tool does, it takes nothing away for an hour, which is never wrong.
+The rules of outcome.genguard.io say what is watched, and stay as they are. Of the others, a phase
+is added as soon as a webhook or policy appears that may change a write, and taken away once nothing
+has needed it for a minute. The leader alone writes. Where somebody writes back what it has taken
+away, as a GitOps tool does, it takes nothing away for an hour, which is never wrong.
 
 Validation, policies, quotas and conflicts refuse a write before validating webhooks are called.
 Where /outcome is all that is registered, nothing of it is seen: RefusedWrites reads the metrics of
@@ -14,19 +14,20 @@ the API server (apiserver pkg/endpoints/metrics/metrics.go:requestCounter), and 
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from genguard.admission.matching import Rule, Writes, may_match
 from genguard.admission.review import Phase
 from genguard.detection.suspects import Suspects
+from genguard.generation.custom import CustomResource
 from genguard.linting.hook import FOLLOWED, GENGUARD, read_hooks
-from genguard.needed_phases import Need, needs_of, rules_of
+from genguard.needed_phases import Need, custom_writes, needs_of, rules_for, rules_of
 from webhook.cluster.rest import Rest, if_there
 from webhook.election.leader import Leadership
 from webhook.manifest.documents import Document, path_of
-from webhook.manifest.rendering import PHASES, REGISTRATIONS, phase_of, registration_of
+from webhook.manifest.rendering import REGISTRATIONS, phase_of, registration_of
 from webhook.tasks.threads import in_thread
 from webhook.telemetry.logs import LOGGER
 
@@ -36,11 +37,12 @@ KEPT_SECONDS: Final = 60.0
 """For so long a phase stays registered that nothing needs."""
 LEFT_SECONDS: Final = 3600.0
 """For so long nothing is taken away after somebody has written it back."""
-_PATHS: Final = {
-    Phase(phase): path_of(registration_of(*named))
-    for phase, named in zip(PHASES, REGISTRATIONS, strict=True)
-}
+_INTENT, _MUTATE, _OUTCOME = (path_of(registration_of(*named)) for named in REGISTRATIONS)
 _MUTATING: Final = (Phase.INTENT, Phase.MUTATE)
+_REPAIR: Final = "repair"
+_CHANGED: Final = "changed"
+_PATHS: Final = {Phase.INTENT: _INTENT, Phase.MUTATE: _MUTATE, _REPAIR: _MUTATE, _CHANGED: _OUTCOME}
+"""Where each webhook is whose rules are kept, by the first part of its name."""
 
 
 METRICS_SECONDS: Final = 15.0
@@ -59,13 +61,13 @@ _CODES: Final = frozenset({"400", "403", "409", "422", "500"})
 class Registrations(NamedTuple):
     """What is registered, and why.
 
-    needs        what each of the watched writes needs
-    phases       the phases that are registered for each, beside /outcome
+    needs        what each of the watched writes needs, and of those that are called for
+    phases       what is registered for each: phases, and "repair"
     reverted_by  the field manager that writes back what is left out; "" where nobody does
     """
 
     needs: tuple[Need, ...] = ()
-    phases: Mapping[Writes, tuple[Phase, ...]] = {}
+    phases: Mapping[Writes, tuple[str, ...]] = {}
     reverted_by: str = ""
 
 
@@ -74,6 +76,7 @@ class Follower:
     """Narrows and widens the registrations.
 
     refused     as in needs_of
+    custom      returns the custom resources of the cluster
     clock       gives monotonic seconds
     registered  what they were at the last look
     """
@@ -83,22 +86,20 @@ class Follower:
     leadership: Leadership
     enforcing: bool
     refused: Callable[[Writes], bool]
+    custom: Callable[[], Iterable[CustomResource]] = tuple
     clock: Callable[[], float] = time.monotonic
     registered: Registrations = field(default_factory=Registrations)
-    _unneeded: dict[tuple[Phase, Writes], float] = field(default_factory=dict)
+    _unneeded: dict[tuple[str, Writes], float] = field(default_factory=dict)
     """Since when a phase is registered for writes that do not need it."""
-    _left: dict[Phase, frozenset[Writes]] = field(default_factory=dict)
-    """What a phase was registered for when this replica last wrote it."""
+    _left: dict[str, frozenset[Writes]] = field(default_factory=dict)
+    """What each was registered for when this replica last wrote it."""
     _reverted_at: float = float("-inf")
 
     def counts(self) -> Iterator[tuple[tuple[str, ...], int]]:
         """Yield how many of the watched writes have each phase, by phase and why they have it."""
         needs, phases, _ = self.registered
-        found = Counter((Phase.OUTCOME.value, "watched") for _ in needs)
-        for one in needs:
-            for phase in phases.get(one.writes, ()):
-                found[phase.value, why(one, phase, enforcing=self.enforcing)] += 1
-        yield from found.items()
+        counts = Counter((name, why(one, name)) for one in needs for name in phases[one.writes])
+        yield from counts.items()
 
     async def step(self) -> float:
         """Look, if webhooks and policies are known. Raises as `look` does."""
@@ -114,12 +115,14 @@ class Follower:
         found = await self._read()
         if found is None:
             return  # an installation is going on, or is still to come
-        outcome = _rules(found[Phase.OUTCOME], Phase.OUTCOME)
+        outcome = _rules(found[_OUTCOME], Phase.OUTCOME)
+        custom = custom_writes(self.custom(), outcome)
+        asked = self.suspects.may_change
         needs = needs_of(
-            outcome, self.suspects.may_change, enforcing=self.enforcing, refused=self.refused
+            outcome, asked, enforcing=self.enforcing, refused=self.refused, custom=custom
         )
-        present = {phase: _rules(found[phase], phase) for phase in _MUTATING}
-        now = {phase: _covered(rules, needs) for phase, rules in present.items()}
+        present = {name: _rules(found[at], name) for name, at in _PATHS.items()}
+        now = {name: _covered(rules, needs) for name, rules in present.items()}
         self._see_reverts(found, now)
         if not self.leadership.is_leader:
             self._left.clear()
@@ -127,92 +130,126 @@ class Follower:
             self._reverted_at = float("-inf")
         else:
             kept = tuple(self._keep(needs, now))
-            for phase in _MUTATING:
-                rules = rules_of(phase, outcome, present[phase], kept)
-                covered = _covered(rules, needs)
-                if covered != now[phase]:
-                    await self._write(phase, found[phase], rules)
-                    for one in now[phase] - covered:  # what comes back has its minute again
-                        self._unneeded.pop((phase, one), None)
-                    self._left[phase] = now[phase] = covered
+            wanted = present | dict(self._wanted(outcome, custom, present, kept))
+            covered = {name: _covered(rules, needs) for name, rules in wanted.items()}
+            for path, document in found.items():
+                names = [name for name, at in _PATHS.items() if at == path]
+                if all(covered[name] == now[name] for name in names):
+                    continue
+                await self._write(path, document, wanted)
+                for name in names:
+                    for one in now[name] - covered[name]:  # what comes back has its minute again
+                        self._unneeded.pop((name, one), None)
+                    self._left[name] = now[name] = covered[name]
+        outcomes = frozenset(one.writes for one in needs if one.writes not in custom)
+        now[Phase.OUTCOME] = now.pop(_CHANGED) | outcomes
         phases = {
-            one.writes: tuple(phase for phase in _MUTATING if one.writes in now[phase])
+            one.writes: tuple(name for name, covered in now.items() if one.writes in covered)
             for one in needs
         }
-        self.registered = self.registered._replace(needs=needs, phases=phases)
+        shown = tuple(one for one in needs if phases[one.writes])
+        self.registered = self.registered._replace(needs=shown, phases=phases)
 
-    async def _read(self) -> dict[Phase, Document] | None:
-        """Return the three registrations; None if one of them is not there."""
-        found: dict[Phase, Document] = {}
-        for phase, path in _PATHS.items():
-            one = await if_there(self.calls.call("GET", path))
-            if one is None:
+    def _wanted(
+        self,
+        outcome: Sequence[Rule],
+        custom: Container[Writes],
+        present: Mapping[str, list[Rule]],
+        needs: Sequence[Need],
+    ) -> Iterator[tuple[str, list[Rule]]]:
+        """Yield the rules of each webhook after what writes need; after a revert of some alone."""
+        for phase in _MUTATING:
+            mine = [one.writes for one in needs if one.writes in custom and phase in one.phases]
+            yield phase, [*rules_of(phase, outcome, present[phase], needs), *rules_for(mine)]
+        if not self._is_left:
+            repaired = (one for one in needs if one.is_repaired and Phase.MUTATE not in one.phases)
+            yield _REPAIR, rules_for(one.writes for one in repaired)
+            changed = [one.writes for one in needs if one.writes in custom and one.phases]
+            ended = [
+                one._replace(operation="DELETE") for one in changed if one.operation == "CREATE"
+            ]
+            yield _CHANGED, rules_for([*changed, *ended])
+
+    @property
+    def _is_left(self) -> bool:
+        return self.clock() - self._reverted_at < LEFT_SECONDS
+
+    async def _read(self) -> dict[str, Document] | None:
+        """Return the three registrations by path; None if one, or a webhook, is not there."""
+        found: dict[str, Document] = {}
+        for name, path in _PATHS.items():
+            one = found.get(path) or await if_there(self.calls.call("GET", path))
+            if one is None or name not in map(phase_of, one["webhooks"]):
                 return None
-            found[phase] = one
+            found[path] = one
         return found
 
-    def _keep(
-        self, needs: Iterable[Need], now: Mapping[Phase, frozenset[Writes]]
-    ) -> Iterator[Need]:
+    def _keep(self, needs: Iterable[Need], now: Mapping[str, frozenset[Writes]]) -> Iterator[Need]:
         """Yield the needs, with what is registered and was needed until a minute ago.
 
         After a revert that is all that is registered.
         """
         before, self._unneeded = self._unneeded, {}
         at = self.clock()
-        is_left = at - self._reverted_at < LEFT_SECONDS
         for one in needs:
             kept = []
             for phase in _MUTATING:
                 if phase in one.phases or one.writes not in now[phase]:
                     continue
                 since = self._unneeded[phase, one.writes] = before.get((phase, one.writes), at)
-                if is_left or at - since < KEPT_SECONDS:
+                if self._is_left or at - since < KEPT_SECONDS:
                     kept.append(phase)
             yield one._replace(phases=(*one.phases, *kept))
 
     def _see_reverts(
-        self, found: Mapping[Phase, Document], now: Mapping[Phase, frozenset[Writes]]
+        self, found: Mapping[str, Document], now: Mapping[str, frozenset[Writes]]
     ) -> None:
-        """Note who has written back what this replica had left out."""
-        at = self.clock()
-        for phase in [one for one, left in self._left.items() if not now[one] <= left]:
-            del self._left[phase]
-            by = next((one.rules_writer for one in read_hooks([found[phase]])), "") or "unknown"
+        """Note who has written back what this replica had left out, or taken away its own rules."""
+        for name, left in [*self._left.items()]:
+            if now[name] <= left if name in _MUTATING else now[name] >= left:
+                continue
+            del self._left[name]
+            document = found[_PATHS[name]]
+            hooks = (one for one in read_hooks([document]) if phase_of(one.body) == name)
+            by = next((one.rules_writer for one in hooks), "") or "unknown"
             if by == GENGUARD:
                 continue  # `genguard install` has proven all phases again
-            self._reverted_at = at
+            self._reverted_at = self.clock()
             self.registered = self.registered._replace(reverted_by=by)
-            facts = {"configuration": found[phase]["metadata"]["name"], "by": by}
+            facts = {"configuration": document["metadata"]["name"], "by": by}
             LOGGER.warning("registrations are reverted", extra={"facts": facts})
-        if at - self._reverted_at >= LEFT_SECONDS:
+        if not self._is_left:
             self.registered = self.registered._replace(reverted_by="")
 
-    async def _write(self, phase: Phase, found: Document, rules: list[Rule]) -> None:
-        webhooks = [
-            {**one, "rules": rules} if phase_of(one) == phase else one for one in found["webhooks"]
-        ]
+    async def _write(self, path: str, found: Document, rules: Mapping[str, list[Rule]]) -> None:
+        # The API server leaves out rules where there are none.
+        named = [(phase_of(one), one) for one in found["webhooks"]]
+        webhooks = [{**one, "rules": rules[name]} if name in rules else one for name, one in named]
         old = found["metadata"]
         metadata = {**old, "annotations": {**(old.get("annotations") or {}), FOLLOWED: "follow"}}
         body = {**found, "metadata": metadata, "webhooks": webhooks}
-        await self.calls.call("PUT", _PATHS[phase], body, params={"fieldManager": GENGUARD})
-        facts = {"configuration": old["name"], "rules": len(rules)}
+        await self.calls.call("PUT", path, body, params={"fieldManager": GENGUARD})
+        count = sum(len(one.get("rules") or ()) for one in webhooks)
+        facts = {"configuration": old["name"], "rules": count}
         LOGGER.info("registration follows need", extra={"facts": facts})
 
 
-def why(need: Need, phase: Phase, *, enforcing: bool) -> str:
-    """Return why writes have a phase: `changed` by others, `repaired`, `refused`, else `kept`."""
+def why(need: Need, name: str) -> str:
+    """Return why something is registered for writes: `changed` by others, `refused`, or `kept`.
+
+    /outcome is `watched`, and what only repairs `repaired`.
+    """
+    if name in (Phase.OUTCOME, _REPAIR):
+        return "repaired" if name == _REPAIR else "watched"
     if need.changed_by:
         return "changed"
-    if phase is Phase.INTENT or phase not in need.phases:
-        return "kept"
-    return "repaired" if enforcing else "refused" if need.is_refused else "kept"
+    return "refused" if need.is_refused and name == Phase.MUTATE else "kept"
 
 
-def _rules(configuration: Document, phase: Phase) -> list[Rule]:
-    """Return the rules of the webhook of a phase."""
+def _rules(configuration: Document, name: str) -> list[Rule]:
+    """Return the rules of a webhook by the first part of its name."""
     hooks: list[dict[str, Any]] = configuration.get("webhooks") or []
-    return [rule for one in hooks if phase_of(one) == phase for rule in one.get("rules") or ()]
+    return [rule for one in hooks if phase_of(one) == name for rule in one.get("rules") or ()]
 
 
 def _covered(rules: Iterable[Rule], needs: Iterable[Need]) -> frozenset[Writes]:

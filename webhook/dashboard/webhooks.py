@@ -16,7 +16,6 @@ import msgspec
 from msgspec import structs
 
 from genguard.admission.matching import EVERYTHING, NAME_LABEL, Matched, Registration, Writes
-from genguard.admission.review import Phase
 from genguard.detection.deeds import Deeds
 from genguard.detection.finding import Confidence, Finding, Severity
 from genguard.objects.selectors import Truth, matches_labels
@@ -163,10 +162,9 @@ def _followed(found: Registrations, write: Matched | None) -> Iterator[Registere
         group, resource, operation = one.writes
         if wanted is None or one.writes == wanted:
             named = f"{resource} of {group}" if group else resource
-            phases = (*found.phases.get(one.writes, ()), Phase.OUTCOME)
             yield RegisteredWrites(
                 f"{operation} {named}",
-                tuple(f"/{phase.value}" for phase in phases),
+                tuple(f"/{name}" for name in found.phases[one.writes]),
                 one.changed_by,
                 one.is_refused,
             )

@@ -13,7 +13,7 @@ from certs import PairSnapshot
 from genguard.admission.probe import Seen
 from genguard.detection.finding import Finding
 from genguard.linting.hook import INJECTED, Hook, read_hooks, texts
-from genguard.objects.fields import items, mapping
+from genguard.objects.fields import items, mapping, text
 from genguard.objects.served import resource_name
 from genguard.objects.shown import few
 from genguard.shipped import shipped
@@ -103,10 +103,10 @@ class Facts:
         names = {one["metadata"]["name"]: one for one in self.configurations}
         found = {}
         for wanted in filter(is_registration, self.expected):
-            (expected,) = wanted["webhooks"]
-            phase = phase_of(expected)
+            by_name = {one["name"]: one for one in wanted["webhooks"]}
             for hook in read_hooks([names.get(wanted["metadata"]["name"], {})]):
-                if hook.body.get("name") == expected["name"] and phase in PHASES:
+                expected = by_name.get(text(hook.body.get("name")))
+                if expected is not None and (phase := phase_of(expected)) in PHASES:
                     found[phase] = Found(phase, hook, expected)
         return found
 

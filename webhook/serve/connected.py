@@ -180,9 +180,13 @@ class ConnectedCluster:
     async def follow_registrations(self, leadership: Leadership) -> Follower:
         """Keep the registrations as narrow as what they can show."""
         app, refused = self._app, RefusedWrites(self.rest)
-        enforcing = not app.settings.audit_only
         follower = Follower(
-            self.rest, app.suspects, leadership, enforcing=enforcing, refused=refused.is_refused
+            self.rest,
+            app.suspects,
+            leadership,
+            enforcing=not app.settings.audit_only,
+            refused=refused.is_refused,
+            custom=lambda: app.coverage.custom,
         )
         app.metrics.counts("genguard_registered_writes", follower.counts)
         reverted = "genguard_registrations_reverted"
@@ -190,8 +194,7 @@ class ConnectedCluster:
         following = Reconciler("registrations that follow need", follower.step)
         app.suspects.on_change = refused.changed = following.wake
         await self._run(following)
-        if not enforcing:  # enforcing, each write has its /mutate
-            await self._run(Reconciler("look at refused writes", refused.step, leadership))
+        await self._run(Reconciler("look at refused writes", refused.step, leadership))
         return follower
 
     async def enforcing(self) -> Callable[[], str]:

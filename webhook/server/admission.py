@@ -48,7 +48,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _LONGEST_NAME: Final = 256
-PHASES: Final = {f"/{phase}": phase for phase in Phase}
+PHASES: Final = {**{f"/{phase}": phase for phase in Phase}, "/repair": Phase.MUTATE}
 
 
 @dataclass(slots=True)

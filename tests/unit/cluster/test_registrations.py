@@ -4,16 +4,19 @@ import asyncio
 from copy import deepcopy
 from http import HTTPStatus
 
-from genguard.admission.matching import Writes, may_match
+from genguard.admission.matching import Writes, may_match, read_configurations
 from genguard.admission.review import Phase
 from genguard.detection.suspects import Suspects
+from genguard.generation.custom import CustomResource, StatusSubresource
 from tests.unit.cluster.objects import Leads
+from tests.unit.detection.test_suspects import hook
 from tests.unit.manifest_files import registrations
 from webhook.cluster.registrations import KEPT_SECONDS, LEFT_SECONDS, LOOK_SECONDS, Follower
 from webhook.cluster.rest import RefusedError
 from webhook.manifest.documents import path_of
 
 STATUS = Writes("apps", "deployments/status", "UPDATE")
+HOOKS = "intent", "mutate", "repair", "outcome", "changed"
 
 
 class Api:
@@ -36,8 +39,8 @@ class Api:
         return deepcopy(self.found[path])
 
     def put(self, path, body, manager):
-        name = body["webhooks"][0]["name"]
-        owned = {f'k:{{"name":"{name}"}}': {"f:rules": {}}}
+        names = [one["name"] for one in body["webhooks"]]
+        owned = {f'k:{{"name":"{name}"}}': {"f:rules": {}} for name in names}
         entry = {
             "manager": manager,
             "time": "2026-01-01T00:00:00Z",
@@ -46,8 +49,10 @@ class Api:
         self.found[path] = deepcopy(body)
         self.found[path]["metadata"]["managedFields"] = [entry]
 
-    def has(self, phase, writes=STATUS):
-        return may_match(self.found[self.paths[phase]]["webhooks"][0]["rules"], writes)
+    def has(self, name, writes=STATUS):
+        hooks = [one for body in self.found.values() for one in body["webhooks"]]
+        (hook,) = (one for one in hooks if one["name"] == f"{name}.genguard.io")
+        return may_match(hook["rules"], writes)
 
 
 class Scene:
@@ -55,6 +60,7 @@ class Scene:
         self.now = 0.0
         self.api, self.suspects, self.leads = Api(), Suspects(), Leads(is_leader=is_leader)
         self.refused: set[Writes] = set()
+        self.custom: tuple[CustomResource, ...] = ()
         self.whole = deepcopy(self.api.found)
         self.follower = Follower(
             self.api,
@@ -62,6 +68,7 @@ class Scene:
             self.leads,
             enforcing=enforcing,
             refused=self.refused.__contains__,
+            custom=lambda: self.custom,
             clock=lambda: self.now,
         )
 
@@ -78,11 +85,42 @@ class Scene:
             self.api.put(path, {**whole, "metadata": self.api.found[path]["metadata"]}, manager)
 
 
-def test_where_genguard_repairs_mutate_stays():
+def test_where_genguard_only_repairs_it_is_called_for_what_loses_a_value():
     scene = Scene(enforcing=True)
     scene.narrow()
-    assert not scene.api.has("intent")
+    assert [one for one in HOOKS if scene.api.has(one)] == ["repair", "outcome"]
+    scene.suspects.learn(read_configurations([hook("mmm")]))
+    scene.look()
+    assert [one for one in HOOKS if scene.api.has(one)] == ["intent", "mutate", "outcome"]
+
+
+def test_a_custom_resource_is_registered_for_where_somebody_changes_it_or_genguard_repairs():
+    for enforcing in (False, True):
+        scene = Scene(enforcing=enforcing)
+        scene.custom = (CustomResource("x.io", "v1", "as", "A", StatusSubresource.PRESENT),)
+        scene.narrow()
+        called = [one for one in HOOKS if scene.api.has(one, Writes("x.io", "as/status", "UPDATE"))]
+        assert called == ["repair"] * enforcing
+        scene.suspects.learn(read_configurations([hook("mmm", ("as",))]))
+        scene.look()
+        for operation in ("CREATE", "UPDATE"):
+            made = Writes("x.io", "as", operation)
+            called = [one for one in HOOKS if scene.api.has(one, made)]
+            assert called == ["intent", "mutate", "changed"]
+        assert scene.api.has("changed", Writes("x.io", "as", "DELETE"))
+        scene.suspects.learn(())
+        scene.narrow()
+        assert not scene.api.has("changed", made)
+
+
+def test_rules_of_its_own_that_somebody_takes_away_are_left_away_for_an_hour():
+    scene = Scene(enforcing=True)
+    scene.narrow()
+    scene.revert("argocd-controller")
+    scene.look(1)
+    assert scene.follower.registered.reverted_by == "argocd-controller"
     assert scene.api.has("mutate")
+    assert not scene.api.has("repair")
 
 
 def test_writes_that_are_refused_get_mutate():
@@ -98,7 +136,7 @@ def test_a_replica_that_stands_by_writes_nothing():
     scene = Scene(is_leader=False)
     scene.narrow()
     assert not scene.api.written
-    assert scene.follower.registered.phases[STATUS] == (Phase.INTENT, Phase.MUTATE)
+    assert scene.follower.registered.phases[STATUS] == (*Phase,)
 
 
 def test_nothing_is_written_while_an_installation_goes_on_or_is_still_to_come():

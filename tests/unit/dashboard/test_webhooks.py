@@ -97,7 +97,7 @@ async def test_a_cluster_that_nobody_is_connected_to_is_told_apart_from_an_empty
 def registrations(phases=(Phase.MUTATE,), changed_by=("mmm/h.example.org",), reverted_by=""):
     writes = Writes("apps", "deployments/status", "UPDATE")
     need = Need(writes, (*phases, Phase.OUTCOME), changed_by)
-    return lambda: Registrations((need,), {writes: phases}, reverted_by)
+    return lambda: Registrations((need,), {writes: need.phases}, reverted_by)
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def with_hook(facts: Facts, name: str, **changes: Any) -> Facts:
     """A registration, by a part of its name, whose webhook is changed; None takes a field away."""
     documents = deepcopy(facts.configurations)
     (document,) = (one for one in documents if name in one["metadata"]["name"])
-    (hook,) = document["webhooks"]
+    hook = document["webhooks"][0]
     for field, value in changes.items():
         hook[field] = value
     return replace(facts, configurations=documents)

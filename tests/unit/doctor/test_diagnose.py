@@ -266,7 +266,7 @@ def test_a_phase_that_is_left_out_and_needed_is_missing():
     late = replace(facts, configurations=(*facts.configurations, hook("deployments/status")))
     line = worst(late)["rules"]
     assert line.level is Level.FAIL
-    assert "0--genguard-intent is not called for UPDATE deployments/status.apps" in line.message
+    assert "zzzzzz-genguard-mutate is not called for UPDATE deployments/status.apps" in line.message
 
 
 def test_phases_are_missing_where_the_server_does_not_follow_any_more():

@@ -40,8 +40,8 @@ def rule(group: str, *resources: str):
 
 
 def with_rules(*rules: dict):
-    (hook,) = MUTATE["webhooks"]
-    return MUTATE | {"webhooks": [hook | {"rules": [*hook["rules"], *rules]}]}
+    hook, *others = MUTATE["webhooks"]
+    return MUTATE | {"webhooks": [hook | {"rules": [*hook["rules"], *rules]}, *others]}
 
 
 def test_rules_that_somebody_added_are_kept_but_for_wildcards_and_those_of_helm_s_values():
