@@ -16,7 +16,7 @@ from genguard.objects.served import Served, UnknownTargetError, find
 from genguard.objects.shown import few, json_line
 from genguard.replay import as_row
 from genguard.review_setup import ReviewOptions, ReviewSetup
-from genguard.versions import SENT_TO_NO_WEBHOOK, Versions
+from genguard.versions import NEVER_WATCHED, SENT_TO_NO_WEBHOOK, Versions
 from webhook.cli.errors import carry_out
 from webhook.cli.options import OUTPUT, Access, asks_cluster, verb
 from webhook.cli.output import tell
@@ -33,8 +33,6 @@ _LATELY_SECONDS: Final = 60.0
 """A watch that has gone well for so long has only been begun again."""
 _NOT_LISTED: Final = "the API server has not listed it in time"
 _LONGEST_HOURS: Final = 8_760
-_NEVER_AT_REST: Final = ("events", "leases")
-"""Written again and again by design, for they tell what happens and who is alive."""
 
 
 @verb()
@@ -90,7 +88,7 @@ async def fights(
     detection = Detection()
     versions = Versions(lambda: setup.dependencies.engine, detection.see_version)
     first = {one.of: one for one in reversed(served) if one.watchable}
-    every = [one for one in first.values() if one.resource not in _NEVER_AT_REST]
+    every = [one for one in first.values() if str(one) not in NEVER_WATCHED]
     watched = every if chosen is None else chosen
     paths = {one: one.path(namespace if one.namespaced else "") for one in watched}
     refused = {one: why for one, at in paths.items() if (why := await _refusal(rest, one, at))}
