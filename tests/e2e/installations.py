@@ -51,7 +51,7 @@ def registered(plane: ControlPlane) -> list[str]:
 
 
 def webhook(plane: ControlPlane, phase: str) -> dict[str, Any]:
-    (found,) = plane.client.get(REGISTRATIONS[phase]).body["webhooks"]
+    found: dict[str, Any] = plane.client.get(REGISTRATIONS[phase]).body["webhooks"][0]
     return found
 
 

@@ -74,8 +74,9 @@ class Writes(Beside):
     def _look(self, client: Any) -> None:
         """Each replica shows what each registration trusts: a handshake by its bundle."""
         for phase, path in REGISTRATIONS.items():
-            (webhook,) = client.get(path).body["webhooks"]
-            bundle = base64.b64decode(webhook["clientConfig"]["caBundle"]).decode()
+            hooks = client.get(path).body["webhooks"]
+            (encoded,) = {one["clientConfig"]["caBundle"] for one in hooks}
+            bundle = base64.b64decode(encoded).decode()
             context = ssl.create_default_context(cadata=bundle)
             port = int(self._guards[phase].url("").split(":")[2].strip("/"))
             try:
@@ -93,16 +94,17 @@ def registered(plane: ControlPlane, guards: dict[str, Genguard]) -> Iterator[Non
     """As installed, but that a write fails where a replica cannot be called."""
     made = [one for one in DOCUMENTS if is_registration(one)]
     for one in made:
-        (webhook,) = one["webhooks"]
-        phase = phase_of(webhook)
-        webhook["clientConfig"] = {
-            "url": guards[phase].url(phase),
-            "caBundle": webhook["clientConfig"]["caBundle"],
-        }
-        webhook["failurePolicy"] = "Fail"
-        webhook["timeoutSeconds"] = 30
-        selector = {"matchLabels": {"kubernetes.io/metadata.name": WRITTEN}}
-        webhook["namespaceSelector"] = selector
+        phase = phase_of(one["webhooks"][0])
+        for webhook in one["webhooks"]:
+            path = webhook["clientConfig"]["service"]["path"][1:]
+            webhook["clientConfig"] = {
+                "url": guards[phase].url(path),
+                "caBundle": webhook["clientConfig"]["caBundle"],
+            }
+            webhook["failurePolicy"] = "Fail"
+            webhook["timeoutSeconds"] = 30
+            selector = {"matchLabels": {"kubernetes.io/metadata.name": WRITTEN}}
+            webhook["namespaceSelector"] = selector
         plane.client.post(collection_of(one), one)
     try:
         yield

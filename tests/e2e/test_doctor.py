@@ -117,7 +117,7 @@ def other_bundle(plane: ControlPlane) -> None:
 
 
 def slipped_in_behind(plane: ControlPlane) -> None:
-    (hook,) = plane.client.get(MUTATE).body["webhooks"]
+    hook = plane.client.get(MUTATE).body["webhooks"][0]
     late = {"name": "late.example.org", "rules": hook["rules"], "failurePolicy": "Ignore"}
     late |= {"sideEffects": "None", "admissionReviewVersions": ["v1"], "timeoutSeconds": 1}
     late["clientConfig"] = {"url": "https://127.0.0.1:9/"}

@@ -200,6 +200,7 @@ def test_each_output_is_as_its_schema_says(broken: Broken, tmp_path: Path) -> No
         "blame": ("blame", *here, f"--server={broken.server}"),
         "trace": ("trace", *here, "--poke", "--timeout=3s", "--yes"),
         "lint": ("lint",),
+        "scan": ("scan", "--timeout=1s"),
     }
     assert run_of.keys() | {"replay"} == OUTPUTS.keys()
     said = {}

@@ -176,7 +176,7 @@ def test_one_of_another_name_is_found_by_its_label_and_taken_out_by_what_is_advi
 def test_a_dry_run_changes_nothing(plane: ControlPlane) -> None:
     before = there(plane)
     found = run(plane, "install", "--dry-run")
-    assert found.out.count("create") == 19
+    assert found.out.count("create") == 21
     assert there(plane) == before
 
 

@@ -49,7 +49,9 @@ class Fleet:
                 made = certs.ensure(Path(folder), names=("localhost",), at=datetime.now(UTC))
                 self._flags = (f"--cert-dir={folder}", *self._flags)
                 self._ca = made.pair.ca_pem or b""
-            self._ports = {phase: stack.enter_context(Balancer(self)) for phase in PHASES}
+            self._ports = {
+                phase: stack.enter_context(Balancer(self)) for phase in (*PHASES, "repair")
+            }
             self._stack = stack
             for _ in range(self._replicas):
                 self.add()

@@ -16,6 +16,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.unit.detection.policies import binding, policy
 from tests.waiting import patiently, until
 from webhook.cluster.connection import connected
+from webhook.cluster.coverage import Coverage
 from webhook.cluster.discovery import path_if_served
 from webhook.cluster.following import follow_cluster
 from webhook.cluster.rest import Rest
@@ -70,7 +71,14 @@ async def test_a_policy_is_learned_when_it_is_bound_and_forgotten_with_its_bindi
 
     async with (
         connected(str(apiserver.kubeconfig)) as api,
-        follow_cluster(Rest(api), setup, suspects, metrics=metrics, supervisor=Supervisor()),
+        follow_cluster(
+            Rest(api),
+            setup,
+            suspects,
+            coverage=Coverage(),
+            metrics=metrics,
+            supervisor=Supervisor(),
+        ),
     ):
         await asyncio.to_thread(create, apiserver, "learned")
         await until(lambda: known() == ["learned"])

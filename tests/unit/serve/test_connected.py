@@ -16,6 +16,7 @@ from tests.unit.cluster.test_findings_configmap import ConfigMaps
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed
 from tests.waiting import until
 from webhook.cluster import healing
+from webhook.cluster.coverage import Coverage
 from webhook.cluster.rest import RefusedError
 from webhook.serve import connected
 from webhook.serve.connected import ConnectedCluster
@@ -64,6 +65,7 @@ async def in_cluster(
             setup=ReviewSetup(ReviewOptions()),
             leader=Leads(),
             pods=None,
+            coverage=Coverage(),
         )
         yield ConnectedCluster(cast(Any, app), cast(Any, cluster), "")
 
