@@ -93,3 +93,12 @@ def test_of_what_is_also_reviewed_the_reviews_are_judged_and_no_version():
     feed(cluster.detection, Phase.OUTCOME, update({"a": 1}, {"a": 2}, resource=resource), NOW)
     cluster.fight("cainjector", "helm")
     assert cluster.detection.findings() == ()
+
+
+def test_who_writes_twice_in_a_second_has_written_both_times():
+    cluster = Cluster()
+    for turn in range(8):
+        cluster.write("busy", clientConfig={"caBundle": f"Y2E{turn % 2}"})
+        cluster.now += turn % 2  # managedFields has whole seconds
+    (found,) = cluster.detection.findings()
+    assert [one.name for one in found.actors] == ["busy"]
