@@ -4,21 +4,22 @@ Many webhooks are called for creations alone, so no update of the object shows w
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from genguard.admission.matching import Matched, Registration
-from genguard.blame.places import Item, Place, show
+from genguard.blame.places import Item, Place, leaves, show
 from genguard.converge.chain import Document
 from genguard.converge.fields import overlay, overwritten
 from genguard.detection.since import first_version
 from genguard.generation.strategy import parse_version
-from genguard.objects.fields import ABSENT, get, to_pointer
+from genguard.objects.fields import ABSENT, from_pointer, get, to_pointer
 from genguard.objects.metadata import SET_BY_SERVER
 from genguard.objects.selectors import Truth
-from genguard.objects.served import Served
+from genguard.objects.served import Served, UnknownTargetError, find
 from genguard.shipped import shipped
 
 PODS: Final = Served(
@@ -97,6 +98,15 @@ def as_known(sample: Document, of: Served, version: str) -> Document:
     return dict(pruned(sample, ()))
 
 
+def samples_of(kinds: Sequence[Served], version: str) -> Iterator[tuple[Served, Document]]:
+    """Yield what is served, and a complete object of each kind for a server of this version."""
+    for sample in samples()["samples"]:
+        group, _, own = sample["apiVersion"].rpartition("/")
+        with suppress(UnknownTargetError):  # an older server
+            of = find(f"{sample['kind']}.{own}.{group}", kinds)
+            yield of, as_known(sample, of, version)
+
+
 def _of_pod(pointer: str) -> str:
     """Return a field of a template as that of the pod, or of the Job."""
     found = _OF_TEMPLATE.match(pointer)
@@ -110,6 +120,13 @@ class Site(NamedTuple):
     namespace: str
     called: frozenset[str]
     sure: frozenset[str]
+
+
+Ages = tuple[int, int]
+"""Since which 1.x a field is known, and the newest that is kept beside it, which may be below;
+0 is what 1.26 has."""
+Tried = tuple[Site, Mapping[str, Ages]]
+"""Where an object was created, and what was lost, by pointer; `*` is any index."""
 
 
 def sites(
@@ -134,30 +151,59 @@ def sites(
     return [*found.values()][:_MOST_SITES]
 
 
-def lost_fields(of: Served, sent: Document, made: Document) -> dict[str, str]:
-    """Return what was removed of a creation, by pointer as people read it; `*` is any index.
+def lost_fields(of: Served, sent: Document, made: Document) -> dict[str, Ages]:
+    """Return what was removed of a creation, by pointer.
 
     Of a newer field it is the whole, even if a default has come in its place. To change another
     value is what many a webhook is for.
     """
-    found: dict[str, str] = {}
+
+    def since(pointer: str) -> int:
+        return parse_version(first_version(*of.of, pointer) or "1.0")[1]
+
+    found: dict[str, int] = {}
     for place, how in _taken(sent, made).items():
-        since = [first_version(*of.of, to_pointer(place[: n + 1])) for n in range(len(place))]
-        if since[-1] or how == "removed":
-            whole = place[: since.index(since[-1]) + 1] if since[-1] else place
-            found[to_pointer(whole)] = show(whole)
-    return found
+        at = [to_pointer(place[: n + 1]) for n in range(len(place))]
+        if (age := since(at[-1])) or how == "removed":
+            found[next(one for one in at if since(one) == age) if age else at[-1]] = age
+    gone = tuple(f"{at}/" for at in found)
+    sent_at = (to_pointer(_of_any(place)) for place, _ in leaves(sent))
+    kept = {at: since(at) for at in sent_at if not f"{at}/".startswith(gone)}
+
+    def beside(lost: str) -> int:
+        above = f"{lost.rpartition('/')[0]}/"
+        return max((age for at, age in kept.items() if at.startswith(above)), default=0)
+
+    return {at: (age, beside(at)) for at, age in found.items()}
+
+
+def as_people_read(pointer: str) -> str:
+    """Return a pointer as `spec.initContainers[*].restartPolicy`."""
+    return show(tuple(Item(one) if one == "*" else one for one in from_pointer(pointer)))
+
+
+def built_with(lost: Collection[Ages]) -> str:
+    """Say with which API a webhook is built that keeps some fields and not others.
+
+    Who keeps a newer field of the same object knows its type, so its age explains nothing.
+    """
+    first = min((since for since, _ in lost if since), default=0)
+    kept = max(beside for _, beside in lost)
+    if not first:
+        return ""
+    if kept >= first:
+        return f"; it keeps fields of Kubernetes 1.{kept} beside them, so its API is not too old"
+    versions = f"1.{kept} to 1.{first - 1}" if 0 < kept < first - 1 else f"1.{first - 1}"
+    return f"; it is built with the API of Kubernetes {versions}{'' if kept else ' or older'}"
 
 
 def find_strippers(
-    tried: Sequence[tuple[Site, Mapping[str, str]]], registered: Iterable[Registration]
-) -> dict[tuple[str, ...], dict[tuple[Served, str], str]]:
+    tried: Sequence[Tried], registered: Iterable[Registration]
+) -> dict[tuple[str, ...], dict[tuple[Served, str], Ages]]:
     """Return what each takes away, or one of several; who does it alone explains the others.
 
     Nobody is named with whom a field was kept, and nobody if it is lost where nobody is called:
     then the API server drops it. PodTemplates, of which few are told, show that for all pods.
-
-    tried  with what was lost
     """
     policies = {one.name: one for one in registered if one.bindings}
     by_server = {_of_pod(at) for site, fields in tried if not site.called for at in fields}
@@ -167,10 +213,10 @@ def find_strippers(
             kept = [one.sure for one, lost in tried if one.of == site.of and at not in lost]
             able = {one for one in site.called if one not in policies or policies[one].sets(at)}
             suspected.append((sorted(able.difference(*kept)), site.of, at, fields[at]))
-    found: dict[tuple[str, ...], dict[tuple[Served, str], str]] = {}
+    found: dict[tuple[str, ...], dict[tuple[Served, str], Ages]] = {}
     sure: set[tuple[str, str]] = set()
-    for who, of, at, shown in sorted(suspected, key=lambda one: len(one[0])):
+    for who, of, at, ages in sorted(suspected, key=lambda one: len(one[0])):
         if sure.isdisjoint((one, _of_pod(at)) for one in who) or len(who) == 1:
-            found.setdefault(tuple(who), {})[of, at] = shown
+            found.setdefault(tuple(who), {})[of, at] = ages
             sure |= {(one, _of_pod(at)) for one in who if len(who) == 1}
     return found

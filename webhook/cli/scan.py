@@ -1,23 +1,26 @@
 """`genguard scan`: one page about a cluster, before anything is installed in it."""
 
 import asyncio
+import re
+import shlex
 import sys
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from genguard.admission.matching import read_configurations, read_policies
-from genguard.converge.creation import find_strippers
+from genguard.converge.creation import Ages, as_people_read, built_with, find_strippers
 from genguard.detection.finding import Actor, Confidence, Finding, Severity, labels_of
-from genguard.detection.since import first_version
-from genguard.generation.strategy import parse_version
 from genguard.linting.check import Level, LintFinding
+from genguard.linting.checks import CHECKS
+from genguard.linting.hook import read_hooks
 from genguard.linting.lint import lint
 from genguard.objects.served import Served
-from genguard.objects.shown import listed, printable
+from genguard.objects.shown import few, listed, printable
 from genguard.status.drawing import blocking_reasons, object_name, shorten
 from genguard.status.targets import NAMESPACE_KINDS, WatchTarget
 from genguard.status.view import Health, StatusView
@@ -32,25 +35,26 @@ from webhook.cluster.rest import RefusedError, Rest
 from webhook.cluster.tracing import try_samples
 
 _REGISTERED: Final = (*SENT_TO_NO_WEBHOOK, "customresourcedefinitions.apiextensions.k8s.io")
-_MOST_ROWS: Final = 40
+_MOST_ROWS: Final = 25
 _MOST_NAMED: Final = 3
 _TICK: Final = 1.0
+_PATIENCE_SECONDS: Final = 90.0
 _LINTED: Final = {Level.ERROR: Severity.WARNING, Level.WARNING: Severity.INFO}
 """What a check finds may do harm; what else is found does it now."""
-_CURE: Final = (
-    "let it patch its own fields alone, or build it with the API of the cluster; "
-    "genguard trace KIND/NAME --poke proves it on an object"
-)
-_CHECK: Final = "genguard lint says why it matters"
+_CURE: Final = "let it patch its own fields alone, or build it with the API of the cluster"
+_WHY: Final = "genguard lint{} says why it matters"
+_MEND: Final = "start it again, or remove its configuration: until then such writes fail"
+_CHECKS: Final = {one.id for one in CHECKS}
+_FAILS: Final = re.compile('failed calling webhook "([^"]+)"')
+"""apiserver pkg/util/webhook/errors.go:ErrCallingWebhook."""
 T = TypeVar("T")
-Refused = dict[str, RefusedError]
 
 
 class ScanLine(msgspec.Struct, frozen=True, tag="scan", tag_field="type"):
     """One line of `genguard scan -o json`.
 
-    found   field-stripped, the detector of a fight, stuck, or the id of a check of lint
-    about   the object, or the kinds
+    found   field-stripped, webhook-fails, stuck, a detector of fights, or a check of lint
+    about   the object, the kinds, or the webhook or definition
     actors  who causes it, the likeliest first; none where that is not known
     next    what to do
     """
@@ -79,95 +83,96 @@ def scan(*, access: Access, seconds: float, output: str) -> None:
             raise
         tell(f"Error: {message}")
         sys.exit(ExitCode.USAGE)
-    shown = found if output == "json" else found[:_MOST_ROWS]
-    print_checked(shown, row, output, Severity, lambda one: one.severity)
-    if len(shown) < len(found):
-        tell(f"and {len(found) - len(shown)} more: genguard scan -o json")
+    lines = found if output == "json" else page(found)
+    print_checked(lines, row, output, Severity, lambda one: one.severity)
     sys.exit(ExitCode.FAILED if found else ExitCode.DONE)
 
 
 async def _scan(access: Access, seconds: float, found: list[ScanLine]) -> None:
-    own = access.namespace(None)
-    refused: Refused = {}
-    async with access.connected() as rest:
-        kinds = await discover(rest)
-        first = {str(one): one for one in reversed(kinds)}
-        registrations = [first[name] for name in _REGISTERED if name in first]
-        judged = [first[name] for name in NAMESPACE_KINDS if name in first]
+    flags = {"--kubeconfig": access.kubeconfig, "--context": access.context}
+    given = "".join(f" {flag} {shlex.quote(one)}" for flag, one in flags.items() if one)
+    async with access.connected() as rest, asyncio.timeout(seconds + _PATIENCE_SECONDS):
+        work = _Scan(rest, await discover(rest), seconds, {})
         tell(f"scanning {rest.url}; every write is a dry run")
         steps = await asyncio.gather(
-            _of_webhooks(rest, kinds, registrations, own, refused=refused),
-            _if_readable(_of_fights(rest, kinds, seconds), "all that changes", refused),
-            _of_stuck(rest, kinds, judged, seconds, refused=refused),
+            work.of_webhooks(access.namespace(None)),
+            work.read("all that changes", work.of_fights()),
+            work.of_stuck(),
         )
     # Of one severity: what is stripped, who fights, what is stuck, and what may do harm.
     lines = chain(*filter(None, steps))
-    found += sorted(lines, key=lambda one: (-one.severity.rank, one.next == _CHECK))
-    if refused:
-        tell(f"this is not all: {told_unread(refused)}")
+    for one in sorted(lines, key=lambda one: (-one.severity.rank, one.found in _CHECKS)):
+        # Without a cluster that is given, lint reads files.
+        more = given or f" --kubeconfig {shlex.quote(access.file)}" * (one.found in _CHECKS)
+        found.append(replace(one, next=one.next.format(more)))
+    if work.refused:
+        tell(f"this is not all: {told_unread(work.refused)}")
     if not found and None in steps:
-        raise next(iter(refused.values()))
+        raise next(iter(work.refused.values()))
 
 
-async def _of_webhooks(
-    rest: Rest,
-    kinds: Sequence[Served],
-    registrations: Sequence[Served],
-    own: str,
-    *,
-    refused: Refused,
-) -> list[ScanLine]:
-    """Send complete objects through what is registered, and check it."""
-    documents: list[Any] = []
-    for one in registrations:
-        listing = rest.list_all(one.path(""), kind=one.kind)
-        documents += await _if_readable(listing, str(one), refused) or ()
-    tell(f"checked {len(documents)} webhook configurations, policies and definitions")
-    registered = (*read_configurations(documents), *read_policies(documents))
-    tried = []
-    if _REGISTERED[0] not in refused:  # or else nobody knows who is called
-        tried = await try_samples(rest, kinds, registered, tell, own)
-    tell(f"created {len(tried)} objects of {len({one.of for one, _ in tried})} kinds as dry runs")
-    checked = lint(documents, at=datetime.now(UTC), live=True)
-    strippers = find_strippers(tried, registered)
-    found = [of_stripper(who, fields) for who, fields in strippers.items() if who]
-    return found + [of_check(one) for one in checked if one.severity in _LINTED]
+class _Scan(NamedTuple):
+    """What a scan asks, and what it may not read."""
 
+    rest: Rest
+    kinds: Sequence[Served]
+    seconds: float
+    refused: dict[str, RefusedError]
 
-async def _if_readable(reading: Awaitable[T], what: str, refused: Refused) -> T | None:
-    """Await an answer; remember it where something may not be read, and go on without."""
-    try:
-        return await reading
-    except RefusedError as error:
-        refused[what] = error
-        return None
+    def served(self, names: Iterable[str]) -> list[Served]:
+        first = {str(one): one for one in reversed(self.kinds)}
+        return [first[name] for name in names if name in first]
 
+    async def read(self, what: str, reading: Awaitable[T]) -> T | None:
+        """Await an answer; remember it where something may not be read, and go on without."""
+        try:
+            return await reading
+        except RefusedError as error:
+            self.refused[what] = error
+            return None
 
-async def _of_fights(rest: Rest, kinds: Sequence[Served], seconds: float) -> list[ScanLine]:
-    """Watch every kind that changes. Raises RefusedError where none may be read."""
-    async for detection in fights(rest, kinds, None, "", seconds):
-        last = detection
-    return list(map(of_fight, last.findings()))
+    async def of_webhooks(self, own: str) -> list[ScanLine]:
+        """Send complete objects through what is registered, and check it."""
+        documents: list[Any] = []
+        for one in self.served(_REGISTERED):
+            listing = self.rest.list_all(one.path(""), kind=one.kind)
+            documents += await self.read(str(one), listing) or ()
+        tell(f"read {len(documents)} webhook configurations, policies and definitions")
+        registered = (*read_configurations(documents), *read_policies(documents))
+        failed: dict[str, list[str]] = {}
+        # Without the configurations nobody knows who is called.
+        kinds = () if _REGISTERED[0] in self.refused else self.kinds
+        tried = await try_samples(self.rest, kinds, registered, own, failed)
+        count = len({one.of for one, _ in tried})
+        tell(f"created {len(tried)} objects of {count} kinds as dry runs")
+        strippers = find_strippers(tried, registered)
+        found = [of_stripper(who, fields) for who, fields in strippers.items() if who]
+        for why, what in failed.items():
+            tell(f"no dry run of {few(what)}: {why}")
+            for name in _FAILS.findall(why)[:1]:
+                who = [one.name for one in read_hooks(documents) if one.body.get("name") == name]
+                found.append(of_failure(who or [name], few(what), why))
+        checked = lint(documents, at=datetime.now(UTC), live=True)
+        return found + [of_check(one) for one in checked if one.severity in _LINTED]
 
+    async def of_fights(self) -> list[ScanLine]:
+        """Watch every kind that changes. Raises RefusedError where none may be read."""
+        async for detection in fights(self.rest, self.kinds, None, "", self.seconds):
+            last = detection
+        return [of_fight(one) for one in last.findings() if not one.above and one.count > 1]
 
-async def _of_stuck(
-    rest: Rest,
-    kinds: Sequence[Served],
-    judged: Sequence[Served],
-    seconds: float,
-    *,
-    refused: Refused,
-) -> list[ScanLine]:
-    """Judge the main kinds at the beginning and at the end: what is not done at both is stuck."""
-    for one in judged:
-        await _if_readable(rest.try_list(one.path(""), kind=one.kind), str(one), refused)
-    targets = [WatchTarget(one, "") for one in judged if str(one) not in refused]
-    async with Following(rest, kinds, targets, tell) as objects:
-        first = await _undone(objects)
-        tell(f"{len(first)} objects are not ready and settled, and are judged again at the end")
-        await asyncio.sleep(seconds)
-        last = await _undone(objects)
-    return [of_stuck(view) for uid, view in last.items() if uid in first]
+    async def of_stuck(self) -> list[ScanLine]:
+        """Judge the main kinds at the beginning and the end: what is not done at both is stuck."""
+        judged = self.served(NAMESPACE_KINDS)
+        for one in judged:
+            await self.read(str(one), self.rest.try_list(one.path(""), kind=one.kind))
+        targets = [WatchTarget(one, "") for one in judged if str(one) not in self.refused]
+        async with Following(self.rest, self.kinds, targets, tell) as objects:
+            first = await _undone(objects)
+            tell(f"not ready and settled: {len(first)} objects, which are judged again at the end")
+            await asyncio.sleep(self.seconds)
+            last = await _undone(objects)
+        return [of_stuck(view) for uid, view in last.items() if uid in first]
 
 
 async def _undone(objects: Following) -> dict[str, StatusView]:
@@ -177,26 +182,31 @@ async def _undone(objects: Following) -> dict[str, StatusView]:
     return {one.uid: one for one in views if not (one.finished or (one.ready and one.settled))}
 
 
-def of_stripper(who: Sequence[str], fields: Mapping[tuple[Served, str], str]) -> ScanLine:
+def of_stripper(who: Sequence[str], fields: Mapping[tuple[Served, str], Ages]) -> ScanLine:
     """Tell which fields a webhook, or one of several, takes away, and of which age its API is."""
-    text = f"removes {listed(list(dict.fromkeys(fields.values())), _MOST_NAMED)}"
-    versions = filter(None, (first_version(*of.of, at) for of, at in fields))
-    if since := min(versions, key=parse_version, default=""):
-        major, minor = parse_version(since)
-        text += f"; it is built with the API of Kubernetes {major}.{minor - 1} or older"
     about = ", ".join(dict.fromkeys(str(of) for of, _ in fields))
     paths = tuple(dict.fromkeys(at for _, at in fields))
-    how = Confidence.CERTAIN if len(who) == 1 else Confidence.LIKELY
+    names = listed(sorted(map(as_people_read, paths), key=len), _MOST_NAMED)
+    text = f"removes {names}{built_with(fields.values())}"
     severity = Severity.CRITICAL if len(who) == 1 else Severity.WARNING
-    actors = tuple(Actor("webhook" if "/" in one else "policy", one, "", how) for one in who)
-    return ScanLine("field-stripped", severity, about, actors, paths, text, _CURE)
+    return ScanLine("field-stripped", severity, about, _actors(who), paths, text, _CURE)
+
+
+def of_failure(who: Sequence[str], about: str, why: str) -> ScanLine:
+    """Tell that creations are refused, since a webhook does not answer."""
+    return ScanLine("webhook-fails", Severity.CRITICAL, about, _actors(who), (), why, _MEND)
+
+
+def _actors(who: Sequence[str]) -> tuple[Actor, ...]:
+    how = Confidence.CERTAIN if len(who) == 1 else Confidence.LIKELY
+    return tuple(Actor("webhook" if "/" in one else "policy", one, "", how) for one in who)
 
 
 def of_fight(one: Finding) -> ScanLine:
     """Tell who does not let an object rest."""
     where = one.subject
     step = f"genguard blame {where.resource_name}/{where.name}"
-    step += f" -n {where.namespace}" if where.namespace else ""
+    step += f" -n {where.namespace}{{}}" if where.namespace else "{}"
     return ScanLine(one.detector, one.severity, one.about, one.actors, one.paths, one.message, step)
 
 
@@ -207,18 +217,33 @@ def of_stuck(view: StatusView) -> ScanLine:
     severity = Severity.WARNING if view.health is Health.RED else Severity.INFO
     paths = tuple(dict.fromkeys(one.path for one in reasons))
     why = shorten(reasons) if reasons else "it is not done"
-    return ScanLine("stuck", severity, name, (), paths, why, f"genguard status {name}")
+    return ScanLine("stuck", severity, name, (), paths, why, f"genguard status {name}{{}}")
 
 
 def of_check(one: LintFinding) -> ScanLine:
     """Tell what is wrong in a registration or a definition."""
-    actors = (Actor("webhook", one.webhook, "", Confidence.CERTAIN),) if one.webhook else ()
-    about, severity = f"{one.definition} {one.field}".strip(), _LINTED[one.severity]
-    return ScanLine(one.id, severity, about, actors, (one.field,), one.message, _CHECK)
+    actors, severity = _actors([one.webhook] if one.webhook else ()), _LINTED[one.severity]
+    return ScanLine(one.id, severity, one.subject, actors, (one.field,), one.message, _WHY)
+
+
+def page(found: Iterable[ScanLine]) -> list[ScanLine]:
+    """Return lines for people: one for a check, and for more than three that are alike."""
+    alike: dict[tuple[Any, ...], list[ScanLine]] = {}
+    for one in found:
+        who = () if one.found in _CHECKS else one.actors
+        alike.setdefault((one.found, one.severity, frozenset(who)), []).append(one)
+    shown = []
+    for (what, *_), same in alike.items():
+        names = few([*dict.fromkeys(one.about for one in same)])
+        is_few = len(same) <= (1 if what in _CHECKS else _MOST_NAMED)
+        shown += same if is_few else [replace(same[0], about=f"{names} ({len(same)})")]
+    if len(shown) > _MOST_ROWS:
+        tell(f"{len(shown) - _MOST_ROWS} lines are left out: genguard scan -o json has them")
+    return shown[:_MOST_ROWS]
 
 
 def row(one: ScanLine) -> str:
     """Return a line for people."""
-    who = f"{' or '.join(labels_of(one.actors)[:_MOST_NAMED])}: " if one.actors else ""
-    lead = printable(f"{one.severity:8} {one.found:24} ")
-    return with_margin(lead, printable(f"{who}{one.about}: {one.message}. Next: {one.next}"))
+    who = "" if one.found in _CHECKS else ", ".join(labels_of(one.actors)[:_MOST_NAMED])
+    text = f"{one.found}: {who}{': ' if who else ''}{one.about}: {one.message}. Next: {one.next}"
+    return with_margin(printable(f"{one.severity:8} "), printable(text))

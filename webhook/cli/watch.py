@@ -91,7 +91,8 @@ async def fights(
     every = [one for one in first.values() if str(one) not in NEVER_WATCHED]
     watched = every if chosen is None else chosen
     paths = {one: one.path(namespace if one.namespaced else "") for one in watched}
-    refused = {one: why for one, at in paths.items() if (why := await _refusal(rest, one, at))}
+    answers = await asyncio.gather(*(_refusal(rest, one, at) for one, at in paths.items()))
+    refused = {one: why for one, why in zip(paths, answers, strict=True) if why}
     if refused and (chosen is not None or refused.keys() == paths.keys()):
         raise next(iter(refused.values()))
     if refused:
@@ -119,7 +120,7 @@ async def fights(
         for one, path in paths.items()
     }
     what = f"{len(paths)} kinds" if chosen is None else ", ".join(map(str, paths))
-    tell(f"watching {what}; ^C ends it")
+    tell(f"watching {what}{'; ^C ends it' if seconds is None else f' for {seconds:g} s'}")
     ends = math.inf if seconds is None else time.monotonic() + seconds
     async with supervisor.running(following):
         is_over = False

@@ -28,9 +28,8 @@ from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from genguard.admission.matching import Registration
-from genguard.converge.creation import Site, as_known, copy_of, lost_fields, samples, sites, taken
-from genguard.objects.served import Served, UnknownTargetError, collection_path, find, split_target
-from genguard.objects.shown import few
+from genguard.converge.creation import Site, Tried, copy_of, lost_fields, samples_of, sites, taken
+from genguard.objects.served import Served, collection_path, find, split_target
 from genguard.trace.passes import status_as_reported
 from genguard.trace.plan import OWNER, RUN_LABEL, Traced, acting, has_expired, is_observer
 from webhook.cluster.discovery import discover
@@ -45,6 +44,7 @@ _SLICE: Final = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kub
 _PATIENCE_SECONDS: Final = 60.0
 _EVERY_SECONDS: Final = 0.5
 _AT_ONCE: Final = 4
+_NO_RIGHT: Final = "you may not create them, so who strips fields is not known"
 _PARAMS: Final = {
     "dryRun": "All",
     "fieldManager": "genguard-trace",
@@ -239,13 +239,13 @@ async def try_samples(
     rest: Rest,
     kinds: Sequence[Served],
     registered: Sequence[Registration],
-    tell: Callable[[str], None],
     own: str,
-) -> list[tuple[Site, dict[str, str]]]:
+    refused: dict[str, list[str]],
+) -> list[Tried]:
     """Create complete objects as dry runs, and return which fields are lost where.
 
-    own   the namespace that is preferred
-    tell  is told what may not be read, and what is refused
+    own      the namespace that is preferred
+    refused  gets what could not be created, by the reason
     """
     version = await server_version(rest)
     namespaces: dict[str, Mapping[str, str] | None] = {own: None}
@@ -255,37 +255,32 @@ async def try_samples(
         every.sort(key=lambda one: one["name"] != own)
         namespaces = {one["name"]: one.get("labels") or {} for one in every}
     except RefusedError as error:
-        tell(f"dry runs go to namespace {own} alone: {error}")
+        refused[str(error)] = [f"anything outside namespace {own}"]
     labels = {"app.kubernetes.io/name": "genguard-scan"}
     for one in registered:
         labels |= (one.match.objects or {}).get("matchLabels") or {}
-    turn = asyncio.Semaphore(_AT_ONCE)
-    refused: dict[str, list[str]] = {}
+    metadata = {"generateName": "genguard-scan-", "labels": labels}
+    turn, params = asyncio.Semaphore(_AT_ONCE), {**_PARAMS, "fieldManager": "genguard-scan"}
+    ends = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
 
-    async def send(site: Site, sample: dict[str, Any]) -> tuple[Site, dict[str, str]] | None:
-        metadata = {"generateName": "genguard-scan-", "labels": labels}
-        sent = {**as_known(sample, site.of, version), "metadata": metadata}
-        path, params = site.of.path(site.namespace), {**_PARAMS, "fieldManager": "genguard-scan"}
+    async def send(site: Site, sample: dict[str, Any]) -> list[Tried]:
+        sent, path = {**sample, "metadata": metadata}, site.of.path(site.namespace)
         try:
-            async with turn:
+            async with turn, asyncio.timeout_at(ends):
                 made = await rest.call("POST", path, sent, params=params)
         except (RefusedError, *UNREACHED) as error:
             is_right = isinstance(error, RefusedError) and error.missing_right
-            why = "you may not create it" if is_right else str(error) or type(error).__name__
+            why = _NO_RIGHT if is_right else str(error) or "it was not answered in time"
             refused.setdefault(why, []).append(f"{site.of} in {site.namespace}")
-            return None
-        return site, lost_fields(site.of, sent, made)
+            return []
+        return [(site, lost_fields(site.of, sent, made))]
 
-    sending = []
-    for sample in samples()["samples"]:
-        with suppress(UnknownTargetError):  # an older server
-            group, _, version_of_kind = sample["apiVersion"].rpartition("/")
-            of = find(f"{sample['kind']}.{version_of_kind}.{group}", kinds)
-            sending += [send(one, sample) for one in sites(of, labels, namespaces, registered)]
-    tried = await asyncio.gather(*sending)
-    for why, what in refused.items():
-        tell(f"no dry run of {few(what)}: {why}")
-    return [one for one in tried if one is not None]
+    sending = (
+        send(site, sample)
+        for of, sample in samples_of(kinds, version)
+        for site in sites(of, labels, namespaces, registered)
+    )
+    return [one for each in await asyncio.gather(*sending) for one in each]
 
 
 async def _workload_of(rest: Rest, metadata: Mapping[str, Any]) -> Any:

@@ -11,19 +11,21 @@ from genguard.converge.creation import (
     PODS,
     Site,
     as_known,
+    built_with,
     find_strippers,
     lost_fields,
     samples,
     sites,
 )
-from genguard.detection.finding import Severity
+from genguard.detection.finding import Actor, Confidence, Severity
 from genguard.detection.since import first_version, load_types
 from genguard.generation.strategy import parse_version
 from genguard.generation.table import load_rows
+from genguard.linting.check import Level, LintFinding
 from genguard.objects.fields import to_pointer
 from genguard.objects.served import Served
 from tests.cases_loader import Case, load, table
-from webhook.cli.scan import ScanLine, of_stripper, row
+from webhook.cli.scan import ScanLine, of_check, of_failure, of_stripper, page, row
 
 GOLDEN = Path(__file__).with_name("scan.txt")
 
@@ -42,7 +44,7 @@ def test_who_takes_a_field_away_is_who_is_called_where_it_is_lost(case: Case) ->
     for one in case["tried"]:
         called = frozenset(one["called"])
         site = Site(served(one.get("kind", "pods")), "n", called, called - {*one.get("unsure", ())})
-        tried.append((site, {pointer: pointer for pointer in one["lost"]}))
+        tried.append((site, dict.fromkeys(one["lost"], (0, 0))))
     found = find_strippers(tried, policies)
     assert {" ".join(who): [at for _, at in fields] for who, fields in found.items()} == case[
         "found"
@@ -51,7 +53,14 @@ def test_who_takes_a_field_away_is_who_is_called_where_it_is_lost(case: Case) ->
 
 @table("converge/lost_fields.yaml", "sent", "made", "lost")
 def test_what_does_not_come_back_is_lost(case: Case) -> None:
-    assert lost_fields(PODS, case["sent"], case["made"]) == case["lost"], case.because
+    found = lost_fields(PODS, case["sent"], case["made"])
+    assert {at: [*ages] for at, ages in found.items()} == case["lost"], case.because
+
+
+@table("converge/built_with.yaml", "lost", "text")
+def test_what_is_lost_and_kept_tells_the_age_of_an_api(case: Case) -> None:
+    text = case["text"]
+    assert built_with([(since, kept) for since, kept in case["lost"]]) == (text and f"; {text}")
 
 
 def fields_of(value: Any, place: tuple[str, ...] = ()) -> Iterator[str]:
@@ -122,14 +131,24 @@ def test_a_dry_run_goes_where_others_are_called() -> None:
     assert (only.called, only.sure) == ({"old/a"}, set())  # its labels are not known
 
 
+def stuck(name: str, who: tuple[Actor, ...] = ()) -> ScanLine:
+    return ScanLine("stuck", Severity.INFO, f"Pod/{name}", who, (), "it waits", "look")
+
+
+def unsafe(name: str) -> LintFinding:
+    at = {"field": "webhooks[0]", "message": "it may fail", "reason": ""}
+    return LintFinding(id="fail-without-selector", severity=Level.ERROR, webhook=name, **at)
+
+
 def test_the_page_says_who_what_and_what_to_do_next() -> None:
-    fields = {
-        (PODS, "/spec/initContainers/*/restartPolicy"): "spec.initContainers[*].restartPolicy"
-    }
-    more = fields | {(PODS, "/spec/hostUsers"): "spec.hostUsers"}
+    sidecar, users = "/spec/initContainers/*/restartPolicy", "/spec/hostUsers"
+    busy = (Actor("manager", "busy", "", Confidence.LIKELY),)
     lines = [
-        of_stripper(("old/a",), fields),
-        of_stripper(("good/b", "old/a"), more),
-        ScanLine("stuck", Severity.INFO, "pod/web", (), ("status.phase",), "it waits", "look"),
+        of_stripper(("old/a",), {(PODS, sidecar): (28, 0)}),
+        of_stripper(("good/b", "old/a"), {(PODS, sidecar): (28, 27), (PODS, users): (0, 27)}),
+        of_failure(["down/a"], "services in shop", "connection refused"),
+        *map(of_check, map(unsafe, ("one/a", "two/a", "three/a", "four/a"))),
+        *map(stuck, ("web-1", "web-2", "web-3")),
+        *(stuck(f"job-{n}", busy) for n in range(4)),
     ]
-    assert "\n".join(map(row, lines)) + "\n" == GOLDEN.read_text()
+    assert "\n".join(map(row, page(lines))) + "\n" == GOLDEN.read_text()
