@@ -11,6 +11,7 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     quick: tuple[str, ...] | None = None
     cluster: tuple[str, ...] | None = None
+    unreached: int = 1
     reads: tuple[str, ...] = ()
     waits: tuple[str, ...] | None = None
     ends: int = 130
