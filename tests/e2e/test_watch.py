@@ -212,4 +212,4 @@ def test_a_kind_that_may_not_be_read_is_told_once_and_whoever_asks(
         wait_until(lambda: "run genguard install again" in guard.ops(asked)[1], what="told")
         time.sleep(4)  # it was tried again
         told = [one["resource"] for one in guard.log_lines("objects not watched")]
-        assert told == [widgets.resource]
+        assert told.count(widgets.resource) == 1

@@ -42,7 +42,8 @@ def whole(apiserver: ControlPlane) -> Iterator[dict[str, Json]]:
     for phase, one in registrations().items():
         body = deepcopy(one)
         for hook in body["webhooks"]:
-            hook["clientConfig"] = {"url": f"https://127.0.0.1:1/{phase}"}
+            path = hook["clientConfig"]["service"]["path"]
+            hook["clientConfig"] = {"url": f"https://127.0.0.1:1{path}"}
             hook["namespaceSelector"] = {"matchLabels": {"kubernetes.io/metadata.name": "nowhere"}}
         found[phase] = body
         apiserver.client.post(path_of(body).rpartition("/")[0], body)

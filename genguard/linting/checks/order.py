@@ -57,8 +57,8 @@ def reinvocation(hook: Hook, context: LintContext) -> Iterator[Problem]:
 @webhook_check
 def registrations_reverted(hook: Hook, _: LintContext) -> Iterator[Problem]:
     """Report rules of genguard's own webhook that somebody else has written after its server."""
-    by = hook.rules_writer
-    if hook.own_phase and FOLLOWED in hook.annotations and by not in ("", GENGUARD):
+    is_kept = hook.own_phase in ("/intent", "/mutate") and FOLLOWED in hook.annotations
+    if is_kept and (by := hook.rules_writer) not in ("", GENGUARD):
         yield Problem(Level.WARNING, hook.field("rules"), "reverted", {"by": by})
 
 
