@@ -69,11 +69,13 @@ def needs_of(
     mutators: Mutators,
     *,
     enforcing: bool,
+    always: bool = False,
     refused: Callable[[Writes], bool] = lambda _: False,
     custom: Mapping[Writes, bool] = MappingProxyType({}),
 ) -> tuple[Need, ...]:
     """Return what the writes need that the rules of /outcome name, in their order, and `custom`.
 
+    always   genguard changes more than what a write loses: all that is watched needs /mutate
     refused  whether such writes are refused before /outcome
     """
     found = []
@@ -82,7 +84,7 @@ def needs_of(
         phases: tuple[Phase, ...] = () if one in custom else (Phase.OUTCOME,)
         if changed_by or one == _PROBED:
             phases = tuple(Phase)
-        elif is_refused:
+        elif is_refused or (always and one not in custom):
             phases = (Phase.MUTATE, Phase.OUTCOME)
         is_status = one.operation == "UPDATE" and one.resource.endswith("/status")
         is_repaired = enforcing and Phase.MUTATE not in phases and custom.get(one, is_status)

@@ -19,6 +19,7 @@ from math import inf
 from typing import Final
 
 from genguard.admission.matching import (
+    EVERYTHING,
     Conditions,
     Matched,
     Registration,
@@ -114,6 +115,7 @@ class Suspects:
         self._reads_labels = any(one.match.objects for one in self.others)
         # A thread that still asks the old ones must not answer for the new ones.
         self._acting = lru_cache(_MOST_CALLED)(self.acting)
+        self._of = lru_cache(_MOST_CALLED)(self._of_group)
         self.on_change()
 
     @property
@@ -130,8 +132,12 @@ class Suspects:
 
         Selectors and conditions are not read: it may name too many, and never too few.
         """
-        known = self._known.items()
-        return tuple(name for name, one in known if may_match(one.match.rules, writes))
+        return tuple(name for name, some in self._of(writes.group) if may_match(some, writes))
+
+    def _of_group(self, group: str) -> Sequence[tuple[str, Sequence[Rule]]]:
+        any_write = Writes(group, "*/*", EVERYTHING)
+        known = ((name, one.match.rules) for name, one in self._known.items())
+        return [(name, rules) for name, rules in known if may_match(rules, any_write)]
 
     def acting(self, write: Matched) -> Acting:
         """Return what rules and selectors say of such a write."""

@@ -22,14 +22,23 @@ def nobody(_):
     return ()
 
 
-@table("attribution/needed_phases.yaml", "other", "enforcing", "refused", "phases", "repaired")
+@table(
+    "attribution/needed_phases.yaml",
+    "other",
+    "enforcing",
+    "always",
+    "refused",
+    "phases",
+    "repaired",
+)
 def test_a_write_needs_the_phases_that_can_show_or_repair_something(case: Case) -> None:
     others = read_configurations(
         [hook("mmm", rules=[rule() | case.get("other", {"resources": []})])]
     )
     refused, enforcing = case.get("refused", False), case.get("enforcing", False)
     mutators = Suspects(others).may_change
-    needs = needs_of(WATCHED, mutators, enforcing=enforcing, refused=lambda _: refused)
+    how = {"enforcing": enforcing, "always": case.get("always", False)}
+    needs = needs_of(WATCHED, mutators, **how, refused=lambda _: refused)
     (found,) = [one for one in needs if one.writes == STATUS]
     assert [one.value for one in found.phases] == case["phases"], case.because
     assert found.is_repaired is case.get("repaired", False), case.because

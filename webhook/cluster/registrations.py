@@ -16,9 +16,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, Final, NamedTuple
 
-from genguard.admission.matching import Rule, Writes, may_match
+from genguard.admission.matching import EVERYTHING, Rule, Writes, may_match
 from genguard.admission.review import Phase
 from genguard.detection.suspects import Suspects
 from genguard.generation.custom import CustomResource
@@ -75,7 +76,7 @@ class Registrations(NamedTuple):
 class Follower:
     """Narrows and widens the registrations.
 
-    refused     as in needs_of
+    refused, always  as in needs_of
     custom      returns the custom resources of the cluster
     clock       gives monotonic seconds
     registered  what they were at the last look
@@ -87,6 +88,7 @@ class Follower:
     enforcing: bool
     refused: Callable[[Writes], bool]
     custom: Callable[[], Iterable[CustomResource]] = tuple
+    always: bool = False
     clock: Callable[[], float] = time.monotonic
     registered: Registrations = field(default_factory=Registrations)
     _unneeded: dict[tuple[str, Writes], float] = field(default_factory=dict)
@@ -119,7 +121,12 @@ class Follower:
         custom = custom_writes(self.custom(), outcome)
         asked = self.suspects.may_change
         needs = needs_of(
-            outcome, asked, enforcing=self.enforcing, refused=self.refused, custom=custom
+            outcome,
+            asked,
+            enforcing=self.enforcing,
+            always=self.always,
+            refused=self.refused,
+            custom=custom,
         )
         present = {name: _rules(found[at], name) for name, at in _PATHS.items()}
         now = {name: _covered(rules, needs) for name, rules in present.items()}
@@ -254,8 +261,17 @@ def _rules(configuration: Document, name: str) -> list[Rule]:
 
 def _covered(rules: Iterable[Rule], needs: Iterable[Need]) -> frozenset[Writes]:
     """Return the watched writes for which rules call."""
-    rules = tuple(rules)
-    return frozenset(one.writes for one in needs if may_match(rules, one.writes))
+    named: set[Writes] = set()
+    wide = []
+    for rule in rules:
+        words = [rule.get(key) or () for key in ("apiGroups", "resources", "operations")]
+        if EVERYTHING in "".join(map("".join, words)):
+            wide.append(rule)
+        else:  # one for each group of custom resources: too many to ask for each write
+            named.update(Writes(*one) for one in product(*words))
+    return frozenset(
+        one.writes for one in needs if one.writes in named or may_match(wide, one.writes)
+    )
 
 
 @dataclass(slots=True)
