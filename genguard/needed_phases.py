@@ -79,12 +79,13 @@ def needs_of(
     refused  whether such writes are refused before /outcome
     """
     found = []
-    for one in dict.fromkeys((*(x for rule in outcome for x in _writes_of(rule)), *custom)):
-        changed_by, is_refused = tuple(mutators(one)), refused(one) and one not in custom
-        phases: tuple[Phase, ...] = () if one in custom else (Phase.OUTCOME,)
+    for one in dict.fromkeys((*(x for rule in outcome for x in writes_of(rule)), *custom)):
+        is_watched = one not in custom
+        changed_by, is_refused = tuple(mutators(one)), is_watched and refused(one)
+        phases: tuple[Phase, ...] = (Phase.OUTCOME,) if is_watched else ()
         if changed_by or one == _PROBED:
             phases = tuple(Phase)
-        elif is_refused or (always and one not in custom):
+        elif is_refused or (enforcing and always and is_watched):
             phases = (Phase.MUTATE, Phase.OUTCOME)
         is_status = one.operation == "UPDATE" and one.resource.endswith("/status")
         is_repaired = enforcing and Phase.MUTATE not in phases and custom.get(one, is_status)
@@ -117,7 +118,8 @@ def rules_of(
     return [*mine, *others]
 
 
-def _writes_of(rule: Rule) -> Iterator[Writes]:
+def writes_of(rule: Rule) -> Iterator[Writes]:
+    """Yield the creations and updates that a rule names; a wildcard stays one."""
     groups, resources = rule.get("apiGroups") or (), rule.get("resources") or ()
     for operation, group, resource in product(_operations(rule), groups, resources):
         yield Writes(group, resource, operation)

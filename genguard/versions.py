@@ -10,7 +10,7 @@ Bounded in objects and in bytes: of each object the last version is kept, compre
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 from zstandard import ZstdCompressor, ZstdDecompressor
@@ -33,10 +33,10 @@ from genguard.objects.fields import Fields
 from genguard.objects.metadata import at_version, without_managed_fields
 from genguard.shipped import shipped
 
-_KINDS: Final = shipped("genguard", "versions.yaml", dict[str, dict[str, str]])
-SENT_TO_NO_WEBHOOK: Final = tuple(_KINDS["sent to no webhook"])
+_KINDS: Final = shipped("genguard", "versions.yaml", dict[str, Any])
+SENT_TO_NO_WEBHOOK: Final[tuple[str, ...]] = tuple(_KINDS["sent to no webhook"])
 """Kinds of which the API server sends no write to any webhook, as kubectl names them."""
-NEVER_WATCHED: Final = _KINDS["never watched"]
+NEVER_WATCHED: Final[dict[str, str]] = _KINDS["never watched"]
 """Kinds that are not watched, and why."""
 MOST_OBJECTS: Final = 20_000
 MOST_BYTES: Final = 24 * 1024 * 1024

@@ -39,6 +39,14 @@ class Served:
         return resource_name(self.group, self.resource)
 
 
+def by_name(kinds: Iterable[Served]) -> dict[str, Served]:
+    """Return the preferred version of each kind by its name, in the order of discovery."""
+    found: dict[str, Served] = {}
+    for one in kinds:
+        found.setdefault(str(one), one)
+    return found
+
+
 class UnknownTargetError(Exception):
     """Not KIND/NAME, or no such kind; the message says what to do."""
 

@@ -19,7 +19,7 @@ from genguard.linting.check import Level, LintFinding
 from genguard.linting.checks import CHECKS
 from genguard.linting.hook import read_hooks
 from genguard.linting.lint import lint
-from genguard.objects.served import Served
+from genguard.objects.served import Served, by_name
 from genguard.objects.shown import few, listed, printable
 from genguard.status.drawing import blocking_reasons, object_name, shorten
 from genguard.status.targets import NAMESPACE_KINDS, WatchTarget
@@ -120,7 +120,7 @@ class _Scan(NamedTuple):
     refused: dict[str, RefusedError]
 
     def served(self, names: Iterable[str]) -> list[Served]:
-        first = {str(one): one for one in reversed(self.kinds)}
+        first = by_name(self.kinds)
         return [first[name] for name in names if name in first]
 
     async def read(self, what: str, reading: Awaitable[T]) -> T | None:

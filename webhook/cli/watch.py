@@ -12,7 +12,7 @@ import msgspec
 
 from genguard.detection.detection import Detection
 from genguard.detection.finding import Finding, Severity
-from genguard.objects.served import Served, UnknownTargetError, find
+from genguard.objects.served import Served, UnknownTargetError, by_name, find
 from genguard.objects.shown import few, json_line
 from genguard.replay import as_row
 from genguard.review_setup import ReviewOptions, ReviewSetup
@@ -87,8 +87,8 @@ async def fights(
     setup = ReviewSetup(ReviewOptions())
     detection = Detection()
     versions = Versions(lambda: setup.dependencies.engine, detection.see_version)
-    first = {one.of: one for one in reversed(served) if one.watchable}
-    every = [one for one in first.values() if str(one) not in NEVER_WATCHED]
+    first = by_name(one for one in served if one.watchable)
+    every = [one for name, one in first.items() if name not in NEVER_WATCHED]
     watched = every if chosen is None else chosen
     paths = {one: one.path(namespace if one.namespaced else "") for one in watched}
     answers = await asyncio.gather(*(_refusal(rest, one, at) for one, at in paths.items()))
@@ -160,7 +160,7 @@ def _chosen(kinds: Iterable[str], served: Sequence[Served]) -> Iterator[Served]:
             raise UnknownTargetError(f"{one} cannot be watched: the API server has no watch of it")
     known = {str(one) for one in given}
     yield from given
-    first = {str(one): one for one in reversed(served)}
+    first = by_name(served)
     usual = (name for name in SENT_TO_NO_WEBHOOK if name in first and name not in known)
     yield from (first[name] for name in usual)
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # verbs that follow a cluster have none of these
     from genguard.review_setup import ReviewSetup
     from webhook.telemetry.metrics import Metrics
 
-_DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ADMISSION: Final = "admissionregistration.k8s.io"
 _WEBHOOKS: Final = f"/apis/{ADMISSION}/v1/mutatingwebhookconfigurations"
 _REGISTRATIONS: Final = f"/apis/{ADMISSION}/v1/validatingwebhookconfigurations"
@@ -53,7 +53,7 @@ _DEFINED_SECONDS: Final = 10
 
 async def definitions(rest: Rest) -> list[dict[str, Any]]:
     """Return every CustomResourceDefinition. Raises RefusedError or one of UNREACHED."""
-    return await rest.list_all(_DEFINITIONS)
+    return await rest.list_all(DEFINITIONS)
 
 
 class _Version(msgspec.Struct, rename="camel"):
@@ -106,7 +106,7 @@ async def follow_cluster(
     async def definitions_path() -> str:
         nonlocal version
         version = await server_version(rest)
-        return _DEFINITIONS
+        return DEFINITIONS
 
     def on_definitions(found: tuple[tuple[CustomResource, ...], ...]) -> None:
         custom = coverage.custom = tuple(one for versions in found for one in versions)
@@ -176,7 +176,8 @@ async def watching_versions(
     always, watched = {*SENT_TO_NO_WEBHOOK, "nodes", *more}, coverage.watched
 
     async def locate(kind: str) -> str | None:
-        for _ in range(_DEFINED_SECONDS):  # a definition is there before what it defines is served
+        # A definition is there before what it defines is served.
+        for _ in range(1 if kind in always else _DEFINED_SECONDS):
             if path := await path_if_served(rest, kind):
                 return path
             await asyncio.sleep(1)

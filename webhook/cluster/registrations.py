@@ -16,7 +16,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from typing import Any, Final, NamedTuple
 
 from genguard.admission.matching import EVERYTHING, Rule, Writes, may_match
@@ -24,7 +23,7 @@ from genguard.admission.review import Phase
 from genguard.detection.suspects import Suspects
 from genguard.generation.custom import CustomResource
 from genguard.linting.hook import FOLLOWED, GENGUARD, read_hooks
-from genguard.needed_phases import Need, custom_writes, needs_of, rules_for, rules_of
+from genguard.needed_phases import Need, custom_writes, needs_of, rules_for, rules_of, writes_of
 from webhook.cluster.rest import Rest, if_there
 from webhook.election.leader import Leadership
 from webhook.manifest.documents import Document, path_of
@@ -119,10 +118,9 @@ class Follower:
             return  # an installation is going on, or is still to come
         outcome = _rules(found[_OUTCOME], Phase.OUTCOME)
         custom = custom_writes(self.custom(), outcome)
-        asked = self.suspects.may_change
         needs = needs_of(
             outcome,
-            asked,
+            self.suspects.may_change,
             enforcing=self.enforcing,
             always=self.always,
             refused=self.refused,
@@ -261,14 +259,9 @@ def _rules(configuration: Document, name: str) -> list[Rule]:
 
 def _covered(rules: Iterable[Rule], needs: Iterable[Need]) -> frozenset[Writes]:
     """Return the watched writes for which rules call."""
-    named: set[Writes] = set()
-    wide = []
-    for rule in rules:
-        words = [rule.get(key) or () for key in ("apiGroups", "resources", "operations")]
-        if EVERYTHING in "".join(map("".join, words)):
-            wide.append(rule)
-        else:  # one for each group of custom resources: too many to ask for each write
-            named.update(Writes(*one) for one in product(*words))
+    # There is one for each group of custom resources: too many to ask each of them for each write.
+    named = {one: rule for rule in rules for one in writes_of(rule)}
+    wide = [rule for one, rule in named.items() if EVERYTHING in f"{one.group}{one.resource}"]
     return frozenset(
         one.writes for one in needs if one.writes in named or may_match(wide, one.writes)
     )

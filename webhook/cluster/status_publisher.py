@@ -33,6 +33,7 @@ from genguard.status.published import (
     verdicts,
 )
 from webhook.cluster.event import tell
+from webhook.cluster.following import DEFINITIONS
 from webhook.cluster.rest import APPLY_PATCH, UNREACHED, RefusedError, Rest, if_there
 from webhook.telemetry.logs import LOGGER
 
@@ -41,7 +42,6 @@ SHORTEST_SECONDS: Final = 5.0
 REFUSED_SECONDS: Final = 300.0
 """The wait after a refusal: somebody may grant the missing right, or correct the schema."""
 _FAILED_SECONDS: Final = 30.0
-_DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _NAMES: Final = ("name", "namespace", "uid")
 _CONFLICT: Final = "Apply failed with"
 """How the message of a conflict of fields begins; a conflict of versions has another
@@ -83,7 +83,7 @@ class StatusPublisher:
 
         Raises NotPublishableError, RefusedError or one of UNREACHED.
         """
-        path = f"{_DEFINITIONS}/{served}"
+        path = f"{DEFINITIONS}/{served}"
         definition = await if_there(self.calls.call("GET", path))
         if definition is None:
             text = "it is no custom resource: its own controller in Kubernetes writes its status"

@@ -88,13 +88,13 @@ class FindingQuery(msgspec.Struct, frozen=True):
     def _matching(self, findings: Iterable[Finding], now: float) -> Iterator[Finding]:
         words = self.q.casefold().split()
         begin = begin_of_range(self.since, now)
-        is_of_kind = kind_in_log(self.kind, load_rows())
+        is_of_kind = kind_in_log(self.kind, load_rows()) if self.kind else None
         for one in findings:
             if (
                 (self.state in ("all", one.state) or (self.state, one.state) == _BOTH)
                 and self.severity in ("", one.severity)
                 and self.detector in ("", one.detector)
-                and (not self.kind or is_of_kind(_reference(one.object)))
+                and (is_of_kind is None or is_of_kind(_reference(one.object)))
                 and (not self.namespace or self.namespace in _namespaces(one))
                 and (not self.since or parse_time(one.last_seen) >= begin)
                 and (not self.culprit or culprit(one).name == self.culprit)

@@ -25,7 +25,7 @@ import manifests
 from genguard.linting.hook import MUTATING, VALIDATING
 from genguard.objects.shown import few
 from webhook.cluster.certificates import decoded
-from webhook.cluster.following import definitions
+from webhook.cluster.following import DEFINITIONS
 from webhook.cluster.installation import (
     ADMISSION,
     apply,
@@ -120,8 +120,9 @@ async def prepare(options: InstallOptions) -> tuple[str, list[Step]]:
             await _required(rest, _CERTIFICATES, message)
         if not wanted:  # the chart's own Job gives these
             outside = choices.outside is not None
-            found = () if outside else await definitions(rest)
-            groups = {str(one["spec"]["group"]) for one in found}
+            # Named PLURAL.GROUP; their schemas may be megabytes.
+            found = () if outside else await rest.list_all(DEFINITIONS, only_metadata=True)
+            groups = {one["metadata"]["name"].partition(".")[2] for one in found}
             choices = replace(choices, watch_groups=tuple(sorted(groups)))
             await _check_release(rest, [] if outside else [deployment_of(namespace)])
         if others := foreign(await registrations(rest), namespace):

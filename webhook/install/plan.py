@@ -6,7 +6,7 @@ from enum import StrEnum
 from itertools import product
 from typing import Any, Final, NamedTuple
 
-from genguard.admission.matching import TRACE_LABEL
+from genguard.admission.matching import NAME_LABEL, TRACE_LABEL
 from genguard.admission.probe import PROBE
 from genguard.admission.review import own_phase
 from genguard.objects.fields import Path, to_field_path
@@ -17,7 +17,6 @@ from webhook.manifest.rendering import REGISTRATIONS
 RUN: Final = "genguard.io/install"
 """The label of temporary objects of an installation."""
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
-_NAME: Final = "kubernetes.io/metadata.name"  # the API server puts it on every namespace
 _SERVER_FIELDS: Final = frozenset(
     {"managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink"}
 )
@@ -86,7 +85,7 @@ def trial(registrations: Iterable[Document], run: str, bundle: str | None) -> li
             client = hook["clientConfig"] | ({} if bundle is None else {"caBundle": bundle})
             limits = {
                 "failurePolicy": "Fail",
-                "namespaceSelector": {"matchLabels": {_NAME: metadata["name"]}},
+                "namespaceSelector": {"matchLabels": {NAME_LABEL: metadata["name"]}},
                 "objectSelector": {"matchLabels": {RUN: run}},
             }
             made["webhooks"].append(hook | limits | {"clientConfig": client})

@@ -19,6 +19,7 @@ import msgspec
 import yaml
 
 from certs.pem import CA_FILE, CERT_FILE, KEY_FILE
+from genguard.admission.matching import NAME_LABEL
 from webhook.manifest.documents import (
     ALERTMANAGER,
     AUDIT_ONLY,
@@ -214,7 +215,7 @@ def _excluded(registration: Mapping[str, Any]) -> Iterator[list[str]]:
     for webhook in registration["webhooks"]:
         selector = webhook.get("namespaceSelector") or {}
         for one in selector.get("matchExpressions") or ():
-            if one["operator"] == "NotIn" and one["key"] == "kubernetes.io/metadata.name":
+            if one["operator"] == "NotIn" and one["key"] == NAME_LABEL:
                 yield one["values"]
 
 
@@ -255,7 +256,7 @@ def _way_to(url: str, usual_port: int) -> dict[str, Any]:
     except ValueError:
         match host.split("."):
             case [_, namespace, "svc", *_]:
-                labels = {"kubernetes.io/metadata.name": namespace}
+                labels = {NAME_LABEL: namespace}
                 rule["to"] = [{"namespaceSelector": {"matchLabels": labels}}]
     else:
         rule["to"] = [{"ipBlock": {"cidr": f"{address}/{address.max_prefixlen}"}}]

@@ -187,8 +187,7 @@ class ConnectedCluster:
             enforcing=not app.settings.audit_only,
             refused=refused.is_refused,
             custom=lambda: app.coverage.custom,
-            always=not app.settings.audit_only
-            and bool(app.settings.flip_status or app.setup.dependencies.generation_rules),
+            always=bool(app.settings.flip_status or app.setup.dependencies.generation_rules),
         )
         app.metrics.counts("genguard_registered_writes", follower.counts)
         reverted = "genguard_registrations_reverted"
