@@ -64,6 +64,32 @@ _EVERYTHING = (
 )
 
 
+_REGISTERED = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+_OF_PODS: dict[str, Any] = {
+    "metadata": {"name": "strips"},
+    "webhooks": [
+        {
+            "name": "strips.example.org",
+            "clientConfig": {"url": "https://127.0.0.1:1/"},
+            "rules": [
+                {
+                    "apiGroups": [""],
+                    "apiVersions": ["*"],
+                    "operations": ["CREATE"],
+                    "resources": ["pods"],
+                }
+            ],
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": SCENES[0]}},
+            "failurePolicy": "Ignore",
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+        }
+    ],
+}
+"""Where webhooks are known, as those of other tests are, creations that none may change are not
+compared: the first scene has one of its own."""
+
+
 class Told:
     """All that a server has told, by where."""
 
@@ -159,6 +185,7 @@ def test_connected_and_with_a_file_nothing_of_an_object_is_told(apiserver: Contr
         apiserver.client.post("/api/v1/namespaces", named, check=False)
     for collection, found in existing().items():
         apiserver.client.post(collection, found)
+    apiserver.client.post(_REGISTERED, _OF_PODS)
     with (
         Alertmanager() as alertmanager,
         collecting() as collector,
@@ -190,6 +217,7 @@ def test_connected_and_with_a_file_nothing_of_an_object_is_told(apiserver: Contr
             told.add(path.name, path.read_bytes())
     for collection, found in existing().items():
         apiserver.client.delete(f"{collection}/{found['metadata']['name']}")
+    apiserver.client.delete(f"{_REGISTERED}/strips")
     assert f'{{deployment="web",namespace="{WHERE}"}}' in told.by_place["/metrics"]
     assert {"log", "answers", "state.db"} < set(told.by_place)
     assert "alertmanager not reached" in told.by_place["log"]
