@@ -63,11 +63,10 @@ class Authority:
         return base64.b64encode(_pem(self._certificate)).decode()
 
     def issue_server(self, *names: str) -> KeyPair:
-        """A certificate for a server on 127.0.0.1, localhost and any other DNS names given."""
-        loopback = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
-        dns = [x509.DNSName(name) for name in ("localhost", *names)]
+        """A certificate for a server on 127.0.0.1, localhost and any other names and addresses."""
+        found = [_name(one) for one in dict.fromkeys(("127.0.0.1", "localhost", *names))]
         usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
-        return self._issue("server", x509.SubjectAlternativeName([loopback, *dns]), usage)
+        return self._issue("server", x509.SubjectAlternativeName(found), usage)
 
     def issue_client(self, name: str) -> KeyPair:
         """A certificate for a client that is known by its common name."""
@@ -94,6 +93,13 @@ def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
         serialization.PrivateFormat.TraditionalOpenSSL,
         serialization.NoEncryption(),
     )
+
+
+def _name(text: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(text))
+    except ValueError:
+        return x509.DNSName(text)
 
 
 def _pem(certificate: x509.Certificate) -> bytes:

@@ -9,18 +9,24 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from tests.controlplane.certificates import Authority
-from tests.controlplane.client import wait_until
+from tests.controlplane.client import Client, wait_until
 from tests.controlplane.fixtures import unique
-from tests.controlplane.plane import ControlPlane
 
 Patch = Sequence[Mapping[str, Any]]
 _PROBE = "/probe"
 _MOST_WAITING = 128
 """Connections that are not accepted yet; of five more the kernel drops some for a second."""
 _PROBE_LABEL = "genguard.io/test-probe"
+
+
+class HasClient(Protocol):
+    """A control plane, or a cluster of kind."""
+
+    @property
+    def client(self) -> Client: ...
 
 
 def no_patch(request: Mapping[str, Any]) -> Patch:
@@ -33,14 +39,18 @@ class WebhookListener:
     """Serves while it is entered; `reviews` has every AdmissionReview in the order of arrival."""
 
     def __init__(
-        self, authority: Authority, patch: Callable[[Mapping[str, Any]], Patch] = no_patch
+        self,
+        authority: Authority,
+        patch: Callable[[Mapping[str, Any]], Patch] = no_patch,
+        address: str = "127.0.0.1",
     ) -> None:
+        """`address` of this machine: where the API server reaches it."""
         self.reviews: list[dict[str, Any]] = []
         self.probed = threading.Event()
         self.patch = patch
         self._ca_bundle = authority.ca_bundle
-        context = _tls(authority)  # before the socket: this may fail
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        context = _tls(authority, address)  # before the socket: this may fail
+        self._server = ThreadingHTTPServer((address, 0), _handler(self))
         self._server.daemon_threads = True
         self._server.socket = context.wrap_socket(
             self._server.socket,
@@ -62,12 +72,13 @@ class WebhookListener:
     @property
     def url(self) -> str:
         """Where it listens, without a path."""
-        return f"https://127.0.0.1:{self._server.server_port}"
+        address, port = self._server.server_address[:2]
+        return f"https://{address!s}:{port}"
 
     @contextmanager
     def registered(
         self,
-        plane: ControlPlane,
+        plane: HasClient,
         namespace: str,
         resources: Sequence[str] = ("configmaps",),
         name: str | None = None,
@@ -93,7 +104,7 @@ class WebhookListener:
         finally:
             plane.client.delete(f"{path}/{name}")
 
-    def _called(self, plane: ControlPlane, namespace: str, name: str) -> bool:
+    def _called(self, plane: HasClient, namespace: str, name: str) -> bool:
         # The API server learns of a configuration some time after it has stored it, and of all
         # its webhooks at once: when one answers a dry run, so would the others.
         body = {"metadata": {"name": name, "labels": {_PROBE_LABEL: name}}}
@@ -152,8 +163,8 @@ def _handler(listener: WebhookListener) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def _tls(authority: Authority) -> ssl.SSLContext:
+def _tls(authority: Authority, address: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.TemporaryDirectory() as folder:  # ssl loads keys from files only
-        context.load_cert_chain(*authority.issue_server().write(Path(folder), "webhook"))
+        context.load_cert_chain(*authority.issue_server(address).write(Path(folder), "webhook"))
     return context
