@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genguard.generation.table import load_rows
+from genguard.objects.fields import fields_of
+from genguard.objects.observed import read_observed, restorations
 from genguard.objects.selectors import Truth
 from tests.cases_loader import read_beside, table
 from tests.reviews import make_review
@@ -114,6 +116,43 @@ def test_of_genguard_s_own_writes_those_of_status_alone_are_seen(
     (condition,) = webhook_of(ALL[name])["matchConditions"]
     expression, request = condition["expression"], reviewed(asked, INTENT).request
     assert CONDITIONS.evaluate([expression], request) == {expression: called}, because
+
+
+def clears(old, new):
+    """Whether the API server calls /repair."""
+    (condition,) = HOOKS["repair.genguard.io"]["matchConditions"]
+    request = reviewed(make_review(new=new, old=old, subresource="status"), INTENT).request
+    expression = condition["expression"]
+    return CONDITIONS.evaluate([expression], request)[expression] is Truth.TRUE
+
+
+def repairs(old, new):
+    """Whether genguard restores something, by the same two objects."""
+    wanted, found = (read_observed(fields_of(one).get("status")) for one in (old, new))
+    return wanted is not None and found is not None and any(restorations(wanted, found))
+
+
+@table("manifests/cleared.yaml", "old", "new", "called")
+def test_what_clears_an_observed_generation_is_sent_for_repair(case):
+    old, new = case["old"], case["new"]
+    assert (clears(old, new), repairs(old, new)) == (case["called"],) * 2, case.because
+
+
+GENERATIONS = st.sampled_from([0, 1, 7, -1, None, "", "4", "0", "hash"])
+CONDITION = st.fixed_dictionaries(
+    {"type": st.sampled_from(["Ready", "Synced", "Other"])},
+    optional={"observedGeneration": GENERATIONS},
+)
+DIFFERENT = st.lists(CONDITION, max_size=3, unique_by=lambda one: one["type"])
+STATUS = st.fixed_dictionaries(
+    {}, optional={"observedGeneration": GENERATIONS, "conditions": st.none() | DIFFERENT}
+)
+OBJECT = st.fixed_dictionaries({}, optional={"status": st.none() | STATUS})
+
+
+@given(OBJECT, OBJECT)
+def test_the_condition_is_as_wide_as_what_is_repaired(old, new):
+    assert clears(old, new) == repairs(old, new)
 
 
 @EACH

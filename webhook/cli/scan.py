@@ -185,8 +185,10 @@ async def _undone(objects: Following) -> dict[str, StatusView]:
 def of_stripper(who: Sequence[str], fields: Mapping[tuple[Served, str], Ages]) -> ScanLine:
     """Tell which fields a webhook, or one of several, takes away, and of which age its API is."""
     about = ", ".join(dict.fromkeys(str(of) for of, _ in fields))
-    paths = tuple(dict.fromkeys(at for _, at in fields))
-    names = listed(sorted(map(as_people_read, paths), key=len), _MOST_NAMED)
+    # The oldest first: it is what most people use, and shows best how old an API is.
+    by_age = sorted(fields, key=lambda one: (fields[one][0], len(one[1])))
+    paths = tuple(dict.fromkeys(at for _, at in by_age))
+    names = listed([*map(as_people_read, paths)], _MOST_NAMED)
     text = f"removes {names}{built_with(fields.values())}"
     severity = Severity.CRITICAL if len(who) == 1 else Severity.WARNING
     return ScanLine("field-stripped", severity, about, _actors(who), paths, text, _CURE)
