@@ -74,7 +74,7 @@ def announce(options: Options) -> None:
     say("It takes about a minute, and as long as you look at it.")
     if count := len(missing(needed(options))):
         say(f"First it builds {count} programs from source, once: about {_MINUTES_EACH * count}")
-        say("minutes on two cores. README, Try it, says how to do without.")
+        say("minutes on two cores. README, Work on genguard, says how to do without.")
     own = [name for name in needed(options) if provided(name) is None]
     folder = str(cache_home()).replace(str(Path.home()), "~", 1)
     left = f"programs in {folder}, and packages in .venv" if own else "packages in .venv"
