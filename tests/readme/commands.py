@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests.controlplane.build import binary
@@ -16,11 +17,11 @@ _BLOCK = re.compile(r"^```(\w*(?: title=\S+)?)\n(.*?)^```", re.DOTALL | re.MULTI
 _SECONDS = 120.0
 
 
-def blocks(language: str) -> list[str]:
-    """Every fenced block of a language, of all DOCUMENTS."""
+def blocks(language: str, documents: Iterable[Path] = DOCUMENTS) -> list[str]:
+    """Every fenced block of a language."""
     return [
         content
-        for document in DOCUMENTS
+        for document in documents
         for name, content in _BLOCK.findall(document.read_text())
         if name == language
     ]
