@@ -6,7 +6,6 @@ import shlex
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable
 from pathlib import Path
 
 from tests.controlplane.build import binary
@@ -17,7 +16,7 @@ _BLOCK = re.compile(r"^```(\w*(?: title=\S+)?)\n(.*?)^```", re.DOTALL | re.MULTI
 _SECONDS = 120.0
 
 
-def blocks(language: str, documents: Iterable[Path] = DOCUMENTS) -> list[str]:
+def blocks(language: str, documents: tuple[Path, ...] = DOCUMENTS) -> list[str]:
     """Every fenced block of a language."""
     return [
         content

@@ -35,8 +35,7 @@ STATUS = (
     "kubectl get deploy,rs,pods -o yaml | genguard status -f -",
     "genguard status -f objects.ndjson -o json",
 )
-RELEASED = current()
-NAMES = {one: getattr(RELEASED, one) for one in ("registry", "version", "address")}
+NAMES = {one: getattr(current(), one) for one in ("registry", "version", "address")}
 ELSEWHERE = {
     command.format_map(NAMES): test
     for test, found in yaml.safe_load(
@@ -54,11 +53,6 @@ def every_command() -> list[str]:
     return [one for block in blocks("sh") for one in commands(block)]
 
 
-def review() -> str:
-    told = [one for block in blocks("sh", CONTRIBUTING) for one in commands(block)]
-    return next(one for one in told if one.startswith("curl "))
-
-
 def test_no_documented_command_is_left_out() -> None:
     helping = {one.text for one in helpful.commands() if one.page in HELP}
     # tests/e2e/test_findings.py runs these beside a server that has findings.
@@ -68,6 +62,7 @@ def test_no_documented_command_is_left_out() -> None:
 
 
 def test_the_first_review_is_answered_as_shown() -> None:
+    (review,) = (one for one in blocks("sh", CONTRIBUTING) if one.startswith("curl "))
     command = [*RUN.split(), "--old-file=shipped", f"VENV={sys.prefix}"]  # installed by now
     with locked(PORT_LOCK), subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE) as server:
         assert server.stderr is not None
@@ -76,7 +71,7 @@ def test_the_first_review_is_answered_as_shown() -> None:
             while b'"serving"' not in said:
                 said = server.stderr.readline() or pytest.fail(f"it ended: {said!r}")
             done = subprocess.run(
-                ["bash", "-c", review()], cwd=ROOT, capture_output=True, text=True, check=True
+                ["bash", "-c", review], cwd=ROOT, capture_output=True, text=True, check=True
             )
         finally:
             server.terminate()
