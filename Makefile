@@ -111,7 +111,7 @@ coverage: install ## fail unless the core's own tests take each of its branches
 	$(PY) -m coverage run -m pytest -q $(PURE)
 	$(PY) -m coverage report
 
-coverage-rows: install ## does the test of each row of docs/coverage.md fail without what the row says: LIVE=1 the others, ROWS=14,84
+coverage-rows: install ## does the test of each row of tests/coverage.md fail without what the row says: LIVE=1 the others, ROWS=14,84
 	$(PY) -m tools.coverage_rows $(if $(LIVE),--live) $(if $(ROWS),--rows $(ROWS))
 
 fuzz: install ## coverage-guided, on what reads what others wrote: TIME=3600 seconds each

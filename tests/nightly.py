@@ -17,7 +17,7 @@ class Waiting(NamedTuple):
 
     paths   files or folders, from the folder of this file
     reason  why they can wait
-    alone   promises that nothing else shows: fields of docs/coverage.md, faults and threats
+    alone   promises that nothing else shows: fields of tests/coverage.md, faults and threats
     """
 
     paths: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""`make coverage-rows`: does the test that a row of docs/coverage.md names show what the row says?
+"""`make coverage-rows`: does the test that a row of tests/coverage.md names show what the row says?
 
 In a copy of the repository, each mutation of coverage_mutations.yaml removes from a file that the
 row names what the row says. Each test that the row names must then fail, and pass without it.
@@ -73,7 +73,7 @@ class Row(NamedTuple):
 
 
 def rows() -> list[Row]:
-    page = (ROOT / "docs" / "coverage.md").read_text()
+    page = (ROOT / "tests" / "coverage.md").read_text()
     return [
         Row(int(number), text, *(tuple(_NAMED.findall(cell)) for cell in cells))
         for number, text, *cells in _ROW.findall(page)

@@ -13,7 +13,7 @@ NIGHTLY_PROGRAMS = (
     *("tests.dashboard.binaries", "tests.dashboard.browser", "tests.faults.faketime"),
 )
 """Modules that find or build programs which `make controlplane` gets and `make test` does not."""
-COVERAGE = (ROOT / "docs" / "coverage.md").read_text()
+COVERAGE = (TESTS / "coverage.md").read_text()
 
 
 def promises() -> Iterator[tuple[str, list[str]]]:

@@ -1,4 +1,4 @@
-"""docs/coverage.md has a row for each requirement, and what each row names exists."""
+"""tests/coverage.md has a row for each requirement, and what each row names exists."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_each_requirement_has_a_row_of_its_own() -> None:
 
 def test_what_holds_it_and_what_shows_it_exists(subtests: pytest.Subtests) -> None:
     for row in rows():
-        with subtests.test(f"row {row.number} of docs/coverage.md"):
+        with subtests.test(f"row {row.number} of tests/coverage.md"):
             assert row.held
             assert row.shown
             for name in (*row.held, *row.shown):
