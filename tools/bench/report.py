@@ -175,11 +175,8 @@ def heading(results: Results) -> str:
 def performance(results: Results) -> str:
     """What docs/performance.md shows."""
     parts = [heading(results), main_table(results)]
-    if LIVES.key in results.growth:
-        parts += [f"{LIVES.title}. {LIVES.legend}", growth_table(LIVES, results)]
     if results.through:
         parts += [f"Through the API server. {THROUGH_LEGEND}", through_table(results)]
-        parts += [COMPARED_LEGEND, compared_table(results)]
     return "\n\n".join(parts)
 
 
