@@ -36,13 +36,11 @@ THROUGH_KEYS: Final = (
     (f"p99_ms_{CLIENTS}", f"p99 ms, {CLIENTS} clients", 1),
 )
 LEGEND: Final = (
-    "Pods are created, their status and spec patched, and deleted through a real kube-apiserver; "
-    "etcd, API server, webhooks and clients share the machine. p50 and p99 with one client that "
-    f"writes again as soon as it is answered; writes/s with {CLIENTS} of them. In brackets what "
-    "is added to nothing registered. `follow`: what `serve --registrations follow` leaves "
-    "registered, audit-only and enforcing. `another webhook`: the Go webhook in a process of its "
-    "own, called between /intent and /mutate. /outcome is called for deletions as well; the Go "
-    "webhook and the other two phases are not."
+    "A client creates, patches and deletes pods through a real kube-apiserver on the same machine. "
+    f"p50 and p99 with one client, writes/s with {CLIENTS}; in brackets what is added to nothing "
+    "registered. `follow`: what `serve --registrations follow` leaves registered. `another "
+    "webhook`: the Go webhook in a process of its own, between /intent and /mutate. /outcome is "
+    "called for deletions as well, the others are not."
 )
 COMPARED_LEGEND: Final = (
     "The same as ratios to the Go webhook in genguard's place, the median of the rounds' ratios: "
