@@ -174,10 +174,7 @@ def heading(results: Results) -> str:
 
 def performance(results: Results) -> str:
     """What docs/performance.md shows."""
-    parts = [heading(results), main_table(results)]
-    if results.through:
-        parts += [f"Through the API server. {THROUGH_LEGEND}", through_table(results)]
-    return "\n\n".join(parts)
+    return "\n\n".join((heading(results), THROUGH_LEGEND, through_table(results)))
 
 
 def decided(results: Results) -> str:
