@@ -36,7 +36,7 @@ THROUGH_KEYS: Final = (
     (f"p99_ms_{CLIENTS}", f"p99 ms, {CLIENTS} clients", 1),
 )
 LEGEND: Final = (
-    "A client creates, patches and deletes pods through a real kube-apiserver on the same machine. "
+    "Pods are created, patched and deleted through a real kube-apiserver. `go` is a Go webhook. "
     f"p50 and p99 with one client, writes/s with {CLIENTS}; in brackets what is added to nothing "
     "registered. `follow`: what `serve --registrations follow` leaves registered. `another "
     "webhook`: the Go webhook in a process of its own, between /intent and /mutate. /outcome is "
