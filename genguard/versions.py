@@ -42,7 +42,6 @@ MOST_OBJECTS: Final = 20_000
 MOST_BYTES: Final = 24 * 1024 * 1024
 _BYTES_OF_OBJECT: Final = 500
 _LONGEST_VERSION: Final = 8 * 1024 * 1024
-_STATUS: Final = "status"
 _NOBODY: Final = "unknown"
 
 
@@ -140,7 +139,7 @@ def _request(
         kind=GroupVersionKind(group, version, kind),
         resource=GroupVersionResource(group, version, resource),
         operation=Operation.UPDATE,
-        sub_resource=writer.subresource if writer.subresource == _STATUS else "",
+        sub_resource=writer.subresource if writer.subresource == "status" else "",
         name=metadata.name or "",
         namespace=metadata.namespace or "",
         user_info=UserInfo(f"{MANAGER}{writer.manager}"),

@@ -92,7 +92,6 @@ def _described(call: Call) -> dict[str, Any]:
     }
 
 
-_COMPLETE: Final = "ResponseComplete"
 _READS: Final = frozenset({"get", "list", "watch"})
 IGNORED: Final = frozenset(
     {
@@ -133,7 +132,7 @@ class AuditLog:
         Raises msgspec.MsgspecError, UnicodeDecodeError and RecursionError if it cannot be read.
         """
         event = read_event(text)
-        if event.stage == _COMPLETE:
+        if event.stage == "ResponseComplete":
             self._see(event)
 
     def findings(self) -> tuple[Finding, ...]:

@@ -91,13 +91,8 @@ def _missing_rule(counts: Counter[tuple[str, str]]) -> str:
 
 SHOWS_ALL: Final = "RequestResponse"
 """The only level that is judged."""
-_DELETE_ALL: Final = "deletecollection"
-_EVICTION: Final = "eviction"
-_BINDING: Final = "binding"
 _MUCH: Final = "*"
-_STATUS: Final = "status"
-_SCALE: Final = "scale"
-_WHOLE: Final = frozenset({"", _STATUS})
+_WHOLE: Final = frozenset({"", "status"})
 """Subresources that show the object itself."""
 _OTHER_OBJECTS: Final = frozenset({"proxy", "token"})
 """Subresources that leave the object that they are of as it is."""
@@ -234,7 +229,7 @@ def _of_stored(write: AuditedWrite) -> Iterable[Review] | None:
         # An object that was not created in this log is nobody's turn.
         deleted = msgspec.structs.replace(reference, subresource="")
         return () if before is None else (review_of_deletion(event, deleted, before),)
-    if before is not None and after is not None and reference.subresource == _SCALE:
+    if before is not None and after is not None and reference.subresource == "scale":
         before = before.scale(after)
     if before is None or after is None or not _follows(event, reference, before, after):
         return None
@@ -266,13 +261,13 @@ def _follows(
     have gaps: then what somebody else changed would be taken for a part of this write.
     """
     # What a binding sets, a node name and a condition, is shown by the first status after it.
-    is_bound = (before.missed, reference.subresource) == (_BINDING, _STATUS)
+    is_bound = (before.missed, reference.subresource) == ("binding", "status")
     if (before.missed and not is_bound) or before.kind != after.kind:
         return False
     if not before.is_state_of(after) or after.is_before(before):
         return False
     steps = after.identity.generation - before.identity.generation
-    most = 0 if reference.subresource == _STATUS else 1
+    most = 0 if reference.subresource == "status" else 1
     return 0 <= steps <= most and is_based_on(event, before)
 
 
@@ -301,7 +296,7 @@ class Reviewing:
             after = read_object(event.response_object)
             if operation is Operation.CREATE and after is not None and not reference.name:
                 reference = msgspec.structs.replace(reference, name=after.identity.name)
-        if event.is_stored and event.verb != _DELETE_ALL:
+        if event.is_stored and event.verb != "deletecollection":
             self._remember(reference, operation, before, after)
         if not _is_judged(event, reference, operation):
             return None
@@ -310,7 +305,7 @@ class Reviewing:
         if event.is_conflict:
             self._see_conflict(event, reference)
             return None
-        if event.verb == _DELETE_ALL:
+        if event.verb == "deletecollection":
             self._see_deletions(event, reference)
             return Unjudged.CUT if event.is_cut else None
         return self._judge(AuditedWrite(event, reference, before, after, calls))
@@ -340,7 +335,7 @@ class Reviewing:
     ) -> None:
         """Remember what is stored after a write, or that it is not known any more."""
         known = after
-        if after is not None and reference.subresource == _SCALE:
+        if after is not None and reference.subresource == "scale":
             known = None
             if before is not None and before.scale(after) is not None:
                 known = before.scaled(after)
@@ -349,7 +344,7 @@ class Reviewing:
         if operation is not None and known is not None:
             if before is None or not (before.is_state_of(known) and known.is_before(before)):
                 self._stored.put(reference, known)
-        elif operation is Operation.DELETE or reference.subresource == _EVICTION:
+        elif operation is Operation.DELETE or reference.subresource == "eviction":
             self._stored.forget(reference)
         elif before is not None:
             # Who deletes it later is still of interest.
@@ -398,8 +393,8 @@ def _is_judged(event: Event, reference: ObjectReference, operation: Operation | 
     What is created at a subresource, such as a binding, leaves no trace in reviews; an eviction
     deletes a pod (pkg/registry/core/pod/storage/eviction.go), and no webhook is asked about that.
     """
-    if operation is Operation.DELETE or event.verb == _DELETE_ALL:
+    if operation is Operation.DELETE or event.verb == "deletecollection":
         return event.is_stored and not reference.subresource
     if operation is Operation.CREATE and reference.subresource:
-        return event.is_stored and reference.subresource == _EVICTION
+        return event.is_stored and reference.subresource == "eviction"
     return operation is not None and (event.is_stored or event.is_refused or event.is_conflict)

@@ -25,7 +25,6 @@ from genguard.objects.fields import Fields, from_pointer
 Json = Any
 """Decoded JSON."""
 _Path = tuple[str, ...]
-_DIRECTIVE: Final = "$"
 _TAKES_OUT: Final = "$deleteFromPrimitiveList/"
 """Before the name of a list, finalizers mostly (apimachinery pkg/util/strategicpatch/patch.go)."""
 
@@ -43,7 +42,7 @@ def applied(patch: Json, before: Json, after: Json) -> Json:
             if key.startswith(_TAKES_OUT) and isinstance(value, list):
                 name = key.removeprefix(_TAKES_OUT)
                 found[name] = [one for one in old.get(name) or () if one not in value]
-            if key.startswith(_DIRECTIVE):
+            if key.startswith("$"):
                 continue  # of a strategic merge patch: what it says of lists the answer shows
             if value is None:
                 found.pop(key, None)
@@ -170,10 +169,7 @@ def carried(final: Json, shown: Json, earlier: Json) -> Json:
     return earlier
 
 
-_STATUS: Final = "status"
-_METADATA: Final = "metadata"
-_SPEC: Final = "spec"
-_CONTENT: Final = (_SPEC, _STATUS)
+_CONTENT: Final = ("spec", "status")
 _MOST_COPIES: Final = 3
 """Of one event: each may double the object."""
 _MOST_OPERATIONS: Final = 2_000
@@ -242,10 +238,10 @@ def _lost(event: Event, before: StoredObject | None, after: StoredObject) -> Fie
     except UnknownStagesError:
         return None
     if not is_counted:
-        asked = {**shown, _SPEC: _with_dropped(asked.get(_SPEC), shown.get(_SPEC))}
+        asked = {**shown, "spec": _with_dropped(asked.get("spec"), shown.get("spec"))}
         if asked == shown:
             return None
-    return _fields({**asked, _METADATA: shown[_METADATA]}, [(after.fields, shown)])
+    return _fields({**asked, "metadata": shown["metadata"]}, [(after.fields, shown)])
 
 
 def _with_dropped(asked: Json, shown: Json) -> Json:
@@ -272,8 +268,8 @@ def _before_strategy(asked: Json, final: Json, shown: Json) -> Json:
     """
     if not isinstance(asked, dict) or not isinstance(final, dict):
         raise UnknownStagesError
-    parts = [{key: one[key] for key in (_STATUS,) if key in one} for one in (asked, final, shown)]
-    others = {key: value for key, value in shown.items() if key != _STATUS}
+    parts = [{key: one[key] for key in ("status",) if key in one} for one in (asked, final, shown)]
+    others = {key: value for key, value in shown.items() if key != "status"}
     return others | without_kept(*parts)
 
 
@@ -295,7 +291,7 @@ def _taken_away(event: Event, sent: Json, at: _Path = ()) -> Iterator[_Path]:
     """
     sent = sent if isinstance(sent, dict) else {}
     if event.verb == "update":
-        yield from ((_METADATA, one) for one in TOLD if _METADATA in sent)
+        yield from (("metadata", one) for one in TOLD if "metadata" in sent)
         yield from (tuple(steps_of(one.field)) for one in event.response_status.details.causes)
     elif "apiVersion" not in sent:
         for key, value in sent.items():

@@ -17,8 +17,6 @@ from genguard.objects.metadata import at_version, version_number, without_manage
 MOST_OBJECTS: Final = 20_000
 MOST_BYTES: Final = 16 * 1024 * 1024
 """The bytes of stored objects, without the overhead of Python for each."""
-_METADATA: Final = "metadata"
-_VERSION: Final = "resourceVersion"
 
 
 class Identity(msgspec.Struct, rename="camel"):
@@ -62,11 +60,11 @@ class StoredObject(NamedTuple):
 
         None for a custom resource that has its replicas elsewhere.
         """
-        replicas = _spec_of(self).get(_REPLICAS)
+        replicas = _spec_of(self).get("replicas")
         if replicas is None:
             return None
         # A Scale leaves out a zero (autoscaling/v1 types.go: omitempty).
-        spec = {} if bytes(replicas) == b"0" else {_REPLICAS: replicas}
+        spec = {} if bytes(replicas) == b"0" else {"replicas": replicas}
         version = self.identity.resource_version
         identity = msgspec.structs.replace(shown.identity, resource_version=version)
         scale = shown._replace(identity=identity, fields={**shown.fields, "spec": _raw(spec)})
@@ -75,22 +73,21 @@ class StoredObject(NamedTuple):
     def scaled(self, shown: "StoredObject") -> "StoredObject":
         """Return this object as it is after its Scale was written; see `scale`."""
         spec = _spec_of(self)
-        replicas = _spec_of(shown).get(_REPLICAS, _raw(0))
+        replicas = _spec_of(shown).get("replicas", _raw(0))
         identity = msgspec.structs.replace(
             self.identity,
-            generation=self.identity.generation + (replicas != spec[_REPLICAS]),
+            generation=self.identity.generation + (replicas != spec["replicas"]),
             resource_version=shown.identity.resource_version,
         )
         metadata = {
-            **_fields.decode(self.fields[_METADATA]),
-            _VERSION: _raw(identity.resource_version),
+            **_fields.decode(self.fields["metadata"]),
+            "resourceVersion": _raw(identity.resource_version),
             "generation": _raw(identity.generation),
         }
-        made = {_METADATA: _raw(metadata), "spec": _raw({**spec, _REPLICAS: replicas})}
+        made = {"metadata": _raw(metadata), "spec": _raw({**spec, "replicas": replicas})}
         return self._replace(identity=identity, fields=self.fields | made)
 
 
-_REPLICAS: Final = "replicas"
 _fields: Final = msgspec.json.Decoder(Fields)
 _TEXTS: Final = {"?": ""}
 _SOMETHING: Final = dict(zip(TOLD, (_TEXTS, _TEXTS, [{"uid": "?"}], ["?"]), strict=True))
@@ -111,9 +108,9 @@ def object_fields(raw: msgspec.Raw) -> Fields:
 def read_object(raw: msgspec.Raw) -> StoredObject | None:
     """Return the object of an answer; None for no object, and for a Status. Raises as above."""
     fields = object_fields(raw)
-    if _METADATA not in fields or "kind" not in fields or "apiVersion" not in fields:
+    if "metadata" not in fields or "kind" not in fields or "apiVersion" not in fields:
         return None
-    kind, raw = _text.decode(fields["kind"]), fields[_METADATA]
+    kind, raw = _text.decode(fields["kind"]), fields["metadata"]
     if kind == "Status" or not is_object(raw):
         return None
     bare = without_managed_fields(fields)
@@ -128,9 +125,9 @@ def without_content(event: Event, reference: ObjectReference) -> StoredObject:
     """
     sent = decode_object(event.request_object) if is_object(event.request_object) else {}
     group, version = reference.api_group, reference.api_version
-    is_put, metadata = event.verb == "update", get(sent, _METADATA)
-    known = {_METADATA: metadata if isinstance(metadata, dict) else {}} if is_put else _taken(sent)
-    fields = fields_of({_METADATA: {}, **known})
+    is_put, metadata = event.verb == "update", get(sent, "metadata")
+    known = {"metadata": metadata if isinstance(metadata, dict) else {}} if is_put else _taken(sent)
+    fields = fields_of({"metadata": {}, **known})
     return StoredObject(f"{group}/{version}" if group else version, "", Identity(), fields)
 
 

@@ -40,7 +40,6 @@ from genguard.detection.finding import Confidence, FoundObject
 from genguard.objects.fields import ABSENT, get
 from genguard.shipped import shipped
 
-_COMPLETE: Final = "ResponseComplete"
 _VERBS: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _REPLICAS: Final[Place] = ("spec", "replicas")
 _MOST_DEEDS: Final = 20
@@ -66,7 +65,7 @@ class AuditBlame:
 
     def take(self, event: Event) -> None:
         """Note one event."""
-        if event.stage != _COMPLETE:
+        if event.stage != "ResponseComplete":
             return
         self._events += 1
         where = event.object_ref

@@ -28,8 +28,7 @@ MOST_ROUNDS: Final = 8
 _QUIET_ROUNDS: Final = 2
 """Rounds without a change after which an object is at rest: some webhooks act now and then."""
 _ITEM: Final = re.compile(r"\[[^\]]*\]")
-_OBSERVED: Final = "observedGeneration"
-_POINTER: Final = f"/status/{_OBSERVED}"
+_POINTER: Final = "/status/observedGeneration"
 _OF_MANIFESTS: Final = ("name", "namespace", "labels", "annotations", "finalizers")
 """Metadata that one may ask for."""
 _APPLY: Final = "the next apply"
@@ -366,14 +365,14 @@ async def _status(
     if policies and asked.served.has_status:
         parties = tuple(_suspected("policy", policies, Confidence.LIKELY))
         contested.append(
-            Contested(Contest.STATUS_LOST, Level.FIGHT, ("status", _OBSERVED), parties)
+            Contested(Contest.STATUS_LOST, Level.FIGHT, ("status", "observedGeneration"), parties)
         )
     return contested
 
 
 def _lost(one: Difference, changes: _Changes, asked: Asked) -> Contested:
     parties = _writers(changes, one)
-    is_gone = one.after is ABSENT or one.place[-1] == _OBSERVED
+    is_gone = one.after is ABSENT or one.place[-1] == "observedGeneration"
     # Of a kind without the subresource it is not known whether anybody reports at all; and a value
     # that is only written in another way may suit the controller.
     is_fight = is_gone and asked.served.has_status

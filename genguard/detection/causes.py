@@ -53,8 +53,6 @@ _SECONDS_LATER: Final = 10.0
 _OFTEN: Final = 0.8
 _FEW: Final = 0.1
 _STALLED: Final = "observed-generation-stalled"
-_OBSERVED: Final = "observedGeneration"
-_STATUS: Final = "/status"
 _GENERATION: Final = "/metadata/generation"
 _NOT_WANTED: Final = frozenset({"metadata", "status"})
 
@@ -148,7 +146,7 @@ def root_causes(findings: Sequence[FindingState]) -> Mapping[str, str]:
     by_name: dict[str, list[FindingState]] = {}
     for one in findings:
         # It is a loop about what is wanted, which controllers follow.
-        wanted = (x for x in one.paths if not x.startswith(_STATUS) and x != _GENERATION)
+        wanted = (x for x in one.paths if not x.startswith("/status") and x != _GENERATION)
         if not one.minor and one.count >= LOOP_COUNT and not one.subresource and any(wanted):
             by_name.setdefault(name_of(one.object), []).append(one)
     found = ((one.id, _cause(one, by_name)) for one in below)
@@ -185,7 +183,7 @@ def _cause(one: FindingState, by_name: Mapping[str, Sequence[FindingState]]) -> 
         return None
     (user,) = one.users
     if one.detector == _STALLED:
-        observed = {str(it.get(_OBSERVED)) for it in one.evidence}
+        observed = {str(it.get("observedGeneration")) for it in one.evidence}
         names = [name_of(one.object)] if len(observed) > 1 else []
     else:
         # The most remote owner is the root of all between.

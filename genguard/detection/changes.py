@@ -34,7 +34,6 @@ MOST_LEAVES: Final = 2_000
 _ITEM_KEYS: Final = ("type", "name", "uid")
 _TAINT: Final = frozenset({"key", "effect"})
 """Both tell a taint from others (pkg/apis/core/validation/validation.go:validateNodeTaints)."""
-_STATUS: Final = "status"
 ORDER: Final = "<order>"
 """The last part of the key of a leaf that is the order of a list, or of the lines of a text; its
 pointer is the list, or the text."""
@@ -277,7 +276,7 @@ def _compare(at: Place, old: Any, new: Any, found: _Found) -> None:
     left = _inside(at, old) if old and type(old) in _CONTAINERS else None
     right = _inside(at, new) if new and type(new) in _CONTAINERS else None
     if left and right:
-        if type(old) is type(new) is list and at.path[0] != _STATUS:
+        if type(old) is type(new) is list and at.path[0] != "status":
             _note_order(at, left, right, found)
     else:
         before, after = None if left else old, None if right else new

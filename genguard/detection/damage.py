@@ -19,7 +19,6 @@ from genguard.objects.observed import Generation, Observed, generation_number, r
 
 MOST_LOST: Final = 20
 """Values and fields kept for one finding: more say nothing new about the object."""
-_STATUS: Final = "status"
 
 
 class LostValue(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -88,8 +87,8 @@ def is_broken(damage: Damage, stored: Mapping[str, Any]) -> bool:
     A value that is neither the lost one nor what was left in its place is somebody's later write:
     then it is no damage any more.
     """
-    status = fields_of({_STATUS: stored.get(_STATUS)})
-    observed = read_observed(status[_STATUS])
+    status = fields_of({"status": stored.get("status")})
+    observed = read_observed(status["status"])
     if observed is None:
         return False  # what cannot be read as a status is no longer what was damaged
     generation = get(stored, "metadata", "generation")

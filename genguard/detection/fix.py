@@ -45,7 +45,6 @@ _KEPT_BY_LEADER: Final = Trial(not_tried="the replica that leads remembers the l
 _MAY_BE_OF_OTHERS: Final = Trial(not_tried="a policy may have set the field")
 _MOST_OBJECTS: Final = 2_000
 """Whose writes are searched for what else a step would change."""
-_OBSERVED: Final = "observedGeneration"
 _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 _ONLY_A_NAME: Final = re.compile(r"\{([\w.]+)\}")
 _LONGEST_NAME: Final = 63
@@ -495,9 +494,9 @@ def _is_restored(found: Finding) -> bool:
 
     An older number is no cleared one, and who leaves the value as it was has not cleared it.
     """
-    known = [one[_OBSERVED] for one in found.evidence if _OBSERVED in one]
+    known = [one["observedGeneration"] for one in found.evidence if "observedGeneration" in one]
     is_cleared = not any(known[-1:]) and any(one.type == "webhook" for one in found.actors)
-    is_about_it = any(path.endswith(f"/{_OBSERVED}") for path in found.paths)
+    is_about_it = any(path.endswith("/observedGeneration") for path in found.paths)
     return is_about_it and (is_cleared or found.detector != "observed-generation-stalled")
 
 

@@ -23,9 +23,6 @@ from genguard.objects.fields import Fields
 from genguard.objects.metadata import read_owner_uid
 from genguard.objects.observed import NOTHING_OBSERVED
 
-_METADATA: Final = "metadata"
-_SCALE: Final = "scale"
-_STATUS: Final = "status"
 _METADATA_COUNTS: Final = frozenset({("apps", "deployments")})
 """Annotations count as spec does (pkg/registry/apps/deployment/strategy.go:PrepareForUpdate)."""
 
@@ -147,7 +144,7 @@ def _updated(
     if _may_take_status(reviewed, old, new):
         known = [one.compared_status for one in earlier if one.compared_status is not None]
         of_status = compare(_status(old), _status(new), known, shows=shows)
-    if request.subresource != _SCALE:  # a Scale has none of it
+    if request.subresource != "scale":  # a Scale has none of it
         known = [one.compared_metadata for one in earlier if one.compared_metadata is not None]
         metadata = compare_metadata(old.metadata, new.metadata, known, shows=shows)
     parts = fields, of_status, metadata
@@ -188,22 +185,22 @@ def _updated(
 def _fields(request: AdmissionRequest, shown: ReviewedObject) -> Fields:
     """Return the fields that the server takes from a write, but for status."""
     of, subresource = request.wire.resource, request.subresource
-    if subresource == _STATUS:
+    if subresource == "status":
         return {}
-    if subresource == _SCALE:
+    if subresource == "scale":
         return {} if shown.spec is None else {"spec": shown.spec}
     fields, annotations = _without_status(shown.content), shown.metadata.annotations
     counts = (of.group, of.resource) in _METADATA_COUNTS and not subresource
     if counts and not isinstance(annotations, msgspec.UnsetType):
-        fields[_METADATA] = msgspec.Raw(msgspec.json.encode({"annotations": annotations}))
+        fields["metadata"] = msgspec.Raw(msgspec.json.encode({"annotations": annotations}))
     return fields
 
 
 def _may_take_status(reviewed: Reviewed, old: ReviewedObject, new: ReviewedObject) -> bool:
     """Whether the server takes status from a write, or may: else it is a stale copy."""
     subresource = reviewed.request.subresource
-    if subresource in {_STATUS, _SCALE}:
-        return subresource == _STATUS
+    if subresource in {"status", "scale"}:
+        return subresource == "status"
     if old.status is None and new.status is None:
         return False
     is_unknown = reviewed.status is StatusSubresource.UNKNOWN and not subresource
@@ -211,11 +208,11 @@ def _may_take_status(reviewed: Reviewed, old: ReviewedObject, new: ReviewedObjec
 
 
 def _status(shown: ReviewedObject) -> Fields:
-    return {} if shown.status is None else {_STATUS: shown.status}
+    return {} if shown.status is None else {"status": shown.status}
 
 
 def _without_status(fields: Fields) -> Fields:
-    return {key: raw for key, raw in fields.items() if key != _STATUS}
+    return {key: raw for key, raw in fields.items() if key != "status"}
 
 
 def _state(old: ReviewedObject, new: ReviewedObject, status: Diff | None) -> Diff:
@@ -247,7 +244,7 @@ def _gates_of_pod(key: JoinKey, old: ReviewedObject) -> tuple[Digest, ...] | Non
     and a simulated one writes those of many nodes: it is never somebody else. None of a malformed
     pod either: the API server stores none.
     """
-    is_of_pod = (key.group, key.resource, key.subresource) == (*PODS, _STATUS)
+    is_of_pod = (key.group, key.resource, key.subresource) == (*PODS, "status")
     if not is_of_pod or key.user.startswith(NODE_USER):
         return None
     try:

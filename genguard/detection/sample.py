@@ -33,7 +33,6 @@ MOST_BYTES: Final = 8 * 1024
 _BYTES_OF_HEAD: Final = 600
 _MOST_NAMED: Final = 3
 """Fields that a message names."""
-_TYPE: Final = "type="
 _SETS: Final = frozenset({f"/metadata/{FINALIZERS}", f"/metadata/{OWNERS}"})
 
 
@@ -218,7 +217,7 @@ def field_name(key: Path, pointer: str) -> str:
     text = ""
     # An item of a set ends it: its index means nothing.
     for part, at in zip(key, from_pointer(pointer), strict=False):
-        kind = str(part).removeprefix(_TYPE)
+        kind = str(part).removeprefix("type=")
         if part != at:
             is_named = kind != str(part) and is_condition_type(kind)
             text += f"[{kind if is_named else at}]"

@@ -12,7 +12,6 @@ from genguard.objects.fields import from_pointer
 from genguard.objects.served import resource_name
 from genguard.shipped import shipped
 
-_KINDS: Final = "kinds 0"
 _NOTHING: Final = ("", "")
 Types = dict[str, dict[str, tuple[str, str]]]
 
@@ -24,7 +23,7 @@ def first_version(group: str, resource: str, pointer: str) -> str | None:
     None for what 1.26 has, and for what is not known. A field below a newer one, or of a newer
     kind, is at least as new. Raises ValueError on a bad pointer.
     """
-    types, found, of = load_types(), "", _KINDS
+    types, found, of = load_types(), "", "kinds 0"
     for token in (resource_name(group, resource), *from_pointer(pointer)):
         fields = types.get(of, {})
         since, of = fields.get("*") or fields.get(token, _NOTHING)

@@ -51,7 +51,6 @@ LONGEST_SHOWN: Final = 256
 _LARGEST: Final = 10**40
 _LONGEST_TIME: Final = 40
 SECRETS: Final = ("", "secrets")
-_CONDITIONS: Final = "conditions"
 _WORDS: Final = frozenset({"status", "reason", "type"})
 _ITEM: Final = 3
 """The last parts of the path of a field of a condition: conditions, the item, the field."""
@@ -86,7 +85,7 @@ def shows_of(group: str, resource: str, most: Shows) -> Shows:
 
 def word_at(path: Path) -> str:
     """Return which word of a condition is at a path: "status", "reason" or "type"; else ""."""
-    is_of_condition = len(path) >= _ITEM and path[-_ITEM] == _CONDITIONS
+    is_of_condition = len(path) >= _ITEM and path[-_ITEM] == "conditions"
     return str(path[-1]) if is_of_condition and path[-1] in _WORDS else ""
 
 

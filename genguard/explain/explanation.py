@@ -37,8 +37,6 @@ from genguard.status.kind_rule import KindRule
 from genguard.status.kinds.generic import GENERIC
 from genguard.status.ready_table import load_ready_table
 
-_OBSERVED_FIELD: Final = "observedGeneration"
-
 
 class Version(NamedTuple):
     """One version of a CustomResourceDefinition; `spec` is that of the definition."""
@@ -71,9 +69,9 @@ class Version(NamedTuple):
             return None
         places = (("status", status), ("status.conditions[]", condition))
         return tuple(
-            f"{path}.{_OBSERVED_FIELD}"
+            f"{path}.observedGeneration"
             for path, schema in places
-            if schema and schema.field(_OBSERVED_FIELD)
+            if schema and schema.field("observedGeneration")
         )
 
 

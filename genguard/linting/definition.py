@@ -14,7 +14,6 @@ DEFINITION: Final = "CustomResourceDefinition"
 API_VERSION: Final = "apiextensions.k8s.io/v1"
 """The only one that is served since Kubernetes 1.22."""
 PRESERVES: Final = "x-kubernetes-preserve-unknown-fields"
-_SCHEMA: Final = "schema.openAPIV3Schema"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ class DefinedVersion:
     def schema(self) -> Schema:
         """The schema of the whole object."""
         body = mapping(mapping(self.body.get("schema")).get("openAPIV3Schema"))
-        return Schema(self.field(_SCHEMA), body)
+        return Schema(self.field("schema.openAPIV3Schema"), body)
 
     @property
     def status(self) -> Schema | None:

@@ -63,7 +63,6 @@ def version_number(resource_version: str | None) -> int:
 
 _decoder = msgspec.json.Decoder(ObjectMeta)
 _fields: Final = msgspec.json.Decoder(Fields)
-_METADATA: Final = "metadata"
 
 
 def decode_metadata(fields: Fields) -> ObjectMeta:
@@ -73,17 +72,17 @@ def decode_metadata(fields: Fields) -> ObjectMeta:
 
 def without_managed_fields(fields: Fields) -> Fields:
     """Return an object without metadata.managedFields; raises as `decode_metadata`."""
-    metadata = _fields.decode(fields[_METADATA])
+    metadata = _fields.decode(fields["metadata"])
     if metadata.pop("managedFields", None) is None:
         return fields
-    return {**fields, _METADATA: msgspec.Raw(msgspec.json.encode(metadata))}
+    return {**fields, "metadata": msgspec.Raw(msgspec.json.encode(metadata))}
 
 
 def at_version(fields: Fields, resource_version: str) -> Fields:
     """Return an object with another resourceVersion; raises as `decode_metadata`."""
     version = msgspec.Raw(msgspec.json.encode(resource_version))
-    metadata = {**_fields.decode(fields[_METADATA]), "resourceVersion": version}
-    return {**fields, _METADATA: msgspec.Raw(msgspec.json.encode(metadata))}
+    metadata = {**_fields.decode(fields["metadata"]), "resourceVersion": version}
+    return {**fields, "metadata": msgspec.Raw(msgspec.json.encode(metadata))}
 
 
 SET_BY_SERVER: Final = frozenset(

@@ -32,7 +32,6 @@ _PATHS_OF_SCALE: Final = {
     "specReplicasPath": ".spec.replicas",
     "statusReplicasPath": ".status.replicas",
 }
-_TEST: Final = "test_reproduce.py"
 _FILES: Final = resources.files("genguard.reproduce")
 
 
@@ -142,7 +141,7 @@ def folder_of(made: Reproducer) -> dict[str, bytes]:
         "loop.json": _json(made.loop),
         "crds.json": _json(crds),
         "reviews.ndjson": b"".join(line + b"\n" for line in made.lines),
-        _TEST: _FILES.joinpath("folder", _TEST).read_bytes(),
+        "test_reproduce.py": _FILES.joinpath("folder", "test_reproduce.py").read_bytes(),
     }
 
 

@@ -19,7 +19,6 @@ from genguard.status.view import Blocks, Health, Reason, StatusView, remark
 
 STEP: Final = " › "
 """Between the objects of a path: `ReplicaSet/web-abc › Pod/web-abc-x › status.phase`."""
-_DELETION: Final = "metadata.deletionTimestamp"
 MOST_LEAVES: Final = 5
 """Objects whose blocking reasons are listed; of the others only the number is given."""
 _LAUNCHERS: Final = frozenset({("batch", "CronJob")})
@@ -53,9 +52,9 @@ def aggregate(view: StatusView, children: Sequence[StatusView]) -> StatusView:
     reasons = dict.fromkeys(view.reasons)
     reasons.update(dict.fromkeys(summary.reasons))
     for child in leaving[:MOST_LEAVES]:
-        said = (one.note for one in child.reasons if one.path == _DELETION)
+        said = (one.note for one in child.reasons if one.path == "metadata.deletionTimestamp")
         note = next(said, "") if child.kind == "Pod" and not child.group else ""
-        reason = Reason(_DELETION, "set", "gone", note, Blocks.SETTLED)
+        reason = Reason("metadata.deletionTimestamp", "set", "gone", note, Blocks.SETTLED)
         reasons[_prefix_path(child, reason)] = None
     health = max(view.health, summary.health, key=_WORST.__getitem__)
     if leaving and health is Health.GREEN:

@@ -26,11 +26,10 @@ MOST_SUMMARIES: Final = 10_000
 _LONGEST_LABEL: Final = 63
 """Of the value of a label: apimachinery pkg/util/validation/validation.go."""
 
-_OBSERVED: Final = "status.observedGeneration"
 _ALWAYS_OBSERVED: Final = frozenset(
     (row.group, row.resource)
     for row in load_rows()
-    if _OBSERVED in row.observed_generation and not row.observed_generation_gate
+    if "status.observedGeneration" in row.observed_generation and not row.observed_generation_gate
 )
 _HAVE_STATUS: Final = frozenset(
     (row.group, row.resource) for row in load_rows() if "status" in row.subresources

@@ -26,7 +26,6 @@ from genguard.status.terminating_pods import POLICIES, STARTS_AT_ONCE, WAITS_FOR
 _DEFAULT_GRACE: Final = 30
 _DEFAULT_SHARE: Final = "25%"
 _PERCENT: Final = re.compile(r"[0-9]{1,9}%")
-_ROLLING: Final = "RollingUpdate"
 STOPS_WITHIN: Final = re.compile(r"up to ([0-9]{1,9}) s to stop")
 """In the text of a reason: how long nothing but the end of pods may be waited for."""
 
@@ -86,7 +85,7 @@ def fewest_pods(obj: CheckedObject) -> int | None:
 def _fenceposts(obj: CheckedObject) -> tuple[int | None, int | None]:
     try:
         desired = obj.desired()
-        if (obj.inner("spec", "strategy").get("type") or _ROLLING) != _ROLLING:
+        if (obj.inner("spec", "strategy").get("type") or "RollingUpdate") != "RollingUpdate":
             return None, desired
         rolling = obj.inner("spec", "strategy", "rollingUpdate")
     except WrongTypeError:

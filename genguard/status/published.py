@@ -23,8 +23,7 @@ LABEL: Final = "genguard.io/publish-status"
 READY: Final = "Ready"
 SETTLED: Final = "Settled"
 TYPES: Final = (READY, SETTLED)
-_STATUS: Final = "status"
-_REQUIRED: Final = ("type", _STATUS)
+_REQUIRED: Final = ("type", "status")
 _LEAVES: Final = ("lastTransitionTime", "message", "observedGeneration", "reason")
 EVERY: Final = frozenset({*_REQUIRED, *_LEAVES})
 _ITEM: Final = "k:"
@@ -48,7 +47,7 @@ class Owners(NamedTuple):
     @property
     def is_mine(self) -> bool:
         """Whether this verb, and nobody else, owns the verdict of the condition."""
-        return _STATUS in self.mine and not self.others
+        return "status" in self.mine and not self.others
 
 
 _NOBODY: Final = Owners(frozenset(), ())
@@ -63,7 +62,7 @@ def read_owners(document: Document) -> dict[str, Owners]:
             mine, others = found.get(name, _NOBODY)
             if manager == MANAGER and get(entry, "operation") == "Apply":
                 mine = mine.union(leaves)
-            elif _STATUS in leaves:
+            elif "status" in leaves:
                 others = tuple(dict.fromkeys((*others, str(manager))))
             found[name] = Owners(mine, others)
     return found
@@ -90,16 +89,16 @@ def without_published(document: Document) -> Document:
     our write would look as if the controller had acted. Without any it is the same object.
     """
     mine = {name for name, owners in read_owners(document).items() if owners.is_mine}
-    conditions = get(document, _STATUS, "conditions")
+    conditions = get(document, "status", "conditions")
     if not mine or not isinstance(conditions, list):
         return document
     left = [one for one in conditions if get(one, "type") not in mine]
-    status = {key: value for key, value in document[_STATUS].items() if key != "conditions"}
+    status = {key: value for key, value in document["status"].items() if key != "conditions"}
     if left:
         status["conditions"] = left
     if status:
-        return {**document, _STATUS: status}
-    return {key: value for key, value in document.items() if key != _STATUS}
+        return {**document, "status": status}
+    return {key: value for key, value in document.items() if key != "status"}
 
 
 def read_schema(definition: Document, version: str) -> frozenset[str]:
@@ -113,13 +112,13 @@ def read_schema(definition: Document, version: str) -> frozenset[str]:
     name = get(definition, "metadata", "name")
     versions = items(get(definition, "spec", "versions"))
     found = next((one for one in versions if get(one, "name") == version), None)
-    if not isinstance(get(found, "subresources", _STATUS), dict):
+    if not isinstance(get(found, "subresources", "status"), dict):
         raise NotPublishableError(
             f"{name}: version {version} has no status subresource: add subresources.status to the "
             "CustomResourceDefinition"
         )
     schema = get(found, "schema", "openAPIV3Schema")
-    listed = get(schema, "properties", _STATUS, "properties", "conditions")
+    listed = get(schema, "properties", "status", "properties", "conditions")
     keys = get(listed, "x-kubernetes-list-map-keys")
     if get(listed, "x-kubernetes-list-type") != "map" or keys != ["type"]:
         raise NotPublishableError(
@@ -146,18 +145,18 @@ class Verdict(NamedTuple):
 
     def is_published(self, item: Document, declared: Container[str]) -> bool:
         """Whether a stored condition says the same: its message may differ, to save writes."""
-        wanted = {_STATUS: self.status, "reason": self.reason}
+        wanted = {"status": self.status, "reason": self.reason}
         if self.generation is not None:
             wanted["observedGeneration"] = str(self.generation)
         return all(str(item.get(key)) == value for key, value in wanted.items() if key in declared)
 
     def to_item(self, item: Document | None, declared: Container[str], now: str) -> dict[str, Any]:
         """Return the condition, with the time of the stored one if its status stays the same."""
-        is_same = item is not None and item.get(_STATUS) == self.status
+        is_same = item is not None and item.get("status") == self.status
         since = item.get("lastTransitionTime") if is_same and item is not None else None
         fields = {
             "type": self.type,
-            _STATUS: self.status,
+            "status": self.status,
             "reason": self.reason,
             "message": self.message,
             "lastTransitionTime": since if isinstance(since, str) else now,
@@ -204,7 +203,7 @@ class StoredConditions(NamedTuple):
 def read_stored(document: Document) -> StoredConditions:
     """Return the conditions Ready and Settled of an object as it is stored."""
     found: dict[str, Document] = {}
-    for one in items(get(document, _STATUS, "conditions")):
+    for one in items(get(document, "status", "conditions")):
         name = get(one, "type")
         if isinstance(one, dict) and isinstance(name, str) and name in TYPES:
             found.setdefault(name, one)
@@ -247,12 +246,12 @@ def _left_to_others(stored: StoredConditions, but: Container[str]) -> list[dict[
     return [
         _owned_part(stored, name)
         for name in stored.items
-        if name not in but and stored.owners.get(name, _NOBODY).mine & {_STATUS, *_LEAVES}
+        if name not in but and stored.owners.get(name, _NOBODY).mine & {"status", *_LEAVES}
     ]
 
 
 def _owned_part(stored: StoredConditions, name: str) -> dict[str, Any]:
     """Return the fields of a stored condition that are ours, unchanged, and its type."""
     item, mine = stored.items[name], stored.owners.get(name, _NOBODY).mine
-    kept = [key for key in (_STATUS, *_LEAVES) if key in mine and key in item]
+    kept = [key for key in ("status", *_LEAVES) if key in mine and key in item]
     return {"type": name, **{key: item[key] for key in kept}}

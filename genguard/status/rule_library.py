@@ -21,7 +21,6 @@ from genguard.status.view import Health, StatusView
 
 CASES: Final = "cases"
 _WORDS: Final = (Key.CURRENT.value, Key.IN_PROGRESS.value, Key.FAILED.value)
-_VERDICT: Final = "verdict"
 _KEYS: Final = ("because", "object", "expect")
 
 
@@ -41,7 +40,7 @@ class Case(NamedTuple):
         """Return what differs from what is expected, in words; [] when the case passes."""
         view = evaluate(self.object, answers=judge(self.object), at=at)
         given = {
-            _VERDICT: verdict(view),
+            "verdict": verdict(view),
             "ready": view.ready,
             "settled": view.settled,
             "health": view.health.value,
@@ -80,7 +79,7 @@ def _parse_case(item: Any, path: str) -> Case:
     if not isinstance(document, Mapping) or not all(group_and_kind(document)):
         raise BadRuleError(f"{path}.object: not an object with apiVersion and kind")
     if expect in _WORDS:
-        expect = {_VERDICT: expect}
+        expect = {"verdict": expect}
     try:
         msgspec.convert(expect, _Expected)
     except msgspec.ValidationError as error:
@@ -107,8 +106,6 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-_FOLDER: Final = "library"
-_ENDS: Final = ".yaml"
 _CASES: Final = ".cases.yaml"
 
 
@@ -130,8 +127,8 @@ def load_library_cases() -> Iterator[tuple[str, Case]]:
 
 
 def _documents(*, cases: bool) -> Iterator[tuple[str, Any]]:
-    folder = resources.files(__package__) / _FOLDER
+    folder = resources.files(__package__) / "library"
     for file in sorted(folder.iterdir(), key=lambda one: one.name):
-        end = _CASES if cases else _ENDS
+        end = _CASES if cases else ".yaml"
         if file.name.endswith(end) and file.name.endswith(_CASES) is cases:
             yield file.name.removesuffix(end), load_document(file.read_bytes())

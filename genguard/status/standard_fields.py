@@ -42,7 +42,6 @@ _SETTLED_TYPES: Final = ("Settled", "Converged")
 _HEALTH: Final = ("health", "Health")
 _HEALTH_TYPES: Final = ("Health", "Healthy")
 _COLOURS: Final = {"red": Health.RED, "yellow": Health.YELLOW, "green": Health.GREEN}
-_WANT: Final = "a boolean"
 _PER_CENT: Final = re.compile(r"(\d{1,3}(?:\.\d{1,9})?)\s?%", re.ASCII)
 
 
@@ -114,7 +113,7 @@ def _read_flags(places: Places, names: dict[str, bool], blocks: Blocks) -> Flags
             reasons.append(Reason(path, word, "true", "", blocks))
         elif is_strict:
             said = True
-            reasons.append(Reason(path, type_word(value), _WANT, "", blocks))
+            reasons.append(Reason(path, type_word(value), "a boolean", "", blocks))
         else:
             remarks.append(remark(path, have=type_word(value), note="not a boolean, so not read"))
     return Flags(said, tuple(reasons), tuple(remarks))

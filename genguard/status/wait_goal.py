@@ -66,7 +66,7 @@ class Goal(NamedTuple):
     @property
     def is_deletion(self) -> bool:
         """Whether the object is to be gone: it holds for no object that exists."""
-        return self.text == _DELETE
+        return self.text == "delete"
 
 
 class WaitProgress(NamedTuple):
@@ -278,7 +278,6 @@ def _is_reconciled(assessment: Assessment, generation: int | None) -> bool:
     return view.settled and (generation is None or (reached is not None and reached >= generation))
 
 
-_DELETE: Final = "delete"
 _GOALS: Final = {
     goal.text: goal
     for goal in (
@@ -292,6 +291,6 @@ _GOALS: Final = {
             lambda it, _: it.view.application_qualified is True,
             probe=APPLICATION_QUALIFIED,
         ),
-        Goal(_DELETE, lambda _, __: False),
+        Goal("delete", lambda _, __: False),
     )
 }

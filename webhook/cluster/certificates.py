@@ -31,7 +31,6 @@ from webhook.manifest.documents import Document, path_of
 from webhook.manifest.rendering import REGISTRATIONS, registration_of, secret_of
 from webhook.telemetry.logs import LOGGER
 
-_MANAGER: Final = "genguard-certificate"
 _OTHERS_SECRET: Final = "cert-manager.io/certificate-name"  # noqa: S105 - an annotation
 LONGEST_SECONDS: Final = 10.0
 SPREAD_SECONDS: Final = 5.0
@@ -118,7 +117,7 @@ class Certificates:
         return [one for one in found if one is not None]
 
     async def _put(self, document: Document) -> None:
-        params = {"fieldManager": _MANAGER}
+        params = {"fieldManager": "genguard-certificate"}
         await self.calls.call("PUT", path_of(document), document, params=params)
 
 

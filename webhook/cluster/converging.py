@@ -58,7 +58,6 @@ _SAFE: Final = ("None", "NoneOnDryRun")
 _NO_DRY_RUN: Final = "does not support dry run"
 _NO_SIDE_EFFECTS: Final = "it does not declare that dry runs have no side effects"
 _OTHER_VERSION: Final = "it asks for another version of the kind, which only an API server makes"
-_REVIEW_VERSION: Final = "v1"
 _OLD_REVIEWS: Final = "it understands no AdmissionReview of version v1"
 _DEFAULT_PORT: Final = 443
 _NEXT_SECOND: Final = 1.1
@@ -178,7 +177,7 @@ class DryRuns:
         if not one.match.is_exact(found[1]):
             reason = _OTHER_VERSION
         versions = hook.get("admissionReviewVersions") or ()
-        if versions and _REVIEW_VERSION not in versions:
+        if versions and "v1" not in versions:
             reason = _OLD_REVIEWS
         if reason:
             self.left_out[webhook] = reason

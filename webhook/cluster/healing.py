@@ -56,7 +56,6 @@ REFUSED_SECONDS: Final = 300.0
 """The wait after a refusal: somebody may grant the missing right."""
 _CALL_SECONDS: Final = 5.0
 _MOST_REMEMBERED: Final = 10_000
-_STATUS: Final = "status"
 
 Stored: TypeAlias = dict[str, Any]
 """A whole object as the API server stores it, decoded."""
@@ -120,7 +119,7 @@ class Healing:
 
     async def heal(self, one: FindingState, damage: Damage, stored: Stored) -> Stored | None:
         """Restore lost values, if that may be done now. Never raises."""
-        if not self.leadership.is_leader or one.subresource != _STATUS or not one.object.uid:
+        if not self.leadership.is_leader or one.subresource != "status" or not one.object.uid:
             return None
         before, now = self._before(one.id, damage), self.clock()
         if before.number >= MOST_ATTEMPTS and before.wait < _FOR_EVER:
@@ -280,17 +279,17 @@ def repair_patch(damage: Damage, stored: Stored) -> Operations | None:
     version = get(stored, "metadata", "resourceVersion")
     generation = get(stored, "metadata", "generation")
     is_known = isinstance(version, str) and type(generation) is int
-    if not damage.writer or not is_known or stored.get(_STATUS) is None:
+    if not damage.writer or not is_known or stored.get("status") is None:
         return None
     operations = [_operation("test", "/metadata/resourceVersion", version)]
-    observed = read_observed(fields_of({_STATUS: stored[_STATUS]})[_STATUS]) or NOTHING_OBSERVED
+    observed = read_observed(fields_of({"status": stored["status"]})["status"]) or NOTHING_OBSERVED
     for one in still_lost(damage, observed):
         # Findings may come from a shared store: what is no generation is not put back.
         if not 0 < (generation_number(one.value) or 0) <= generation:
             continue
         where = "/status"
         if one.condition is not None:
-            types = [condition.get("type", "") for condition in stored[_STATUS]["conditions"]]
+            types = [condition.get("type", "") for condition in stored["status"]["conditions"]]
             where = f"/status/conditions/{types.index(one.condition)}"
             operations.append(_operation("test", f"{where}/type", one.condition))
         operations.append(_operation("add", f"{where}/observedGeneration", one.value))

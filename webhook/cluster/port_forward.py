@@ -30,7 +30,6 @@ _DATA: Final = 0
 _PORT_BYTES: Final = 2
 _PIECE: Final = 1 << 16
 _USUAL_PORT: Final = 8080
-_TLS: Final = "--ops-tls"
 _LONGEST_REASON: Final = 300
 
 
@@ -118,7 +117,7 @@ async def find_ops_port(rest: Rest, namespace: str) -> OpsPort | None:
     port = found.ops or _USUAL_PORT
     (pod,) = (one for one in listed if one["metadata"]["name"] == found.name)
     containers = (pod.get("spec") or {}).get("containers") or ()
-    tls = any(_TLS in (container.get("args") or ()) for container in containers)
+    tls = any("--ops-tls" in (container.get("args") or ()) for container in containers)
     return OpsPort(namespace, found.name, port, tls)
 
 

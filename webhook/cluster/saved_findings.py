@@ -19,7 +19,6 @@ from webhook.cluster.rest import UNREACHED, RefusedError, Rest, if_there
 from webhook.store.persister import ChangedError, DamagedStoreError, NotSavedError
 from webhook.tasks.threads import in_thread
 
-_KEY: Final = "findings"
 _DESCRIPTION: Final = (
     "Open findings of genguard, for its next pod: names, numbers, times and words of conditions; "
     "other values of objects only with --show-values. It may be deleted; genguard makes it again."
@@ -63,7 +62,7 @@ class FindingsConfigMap:
         version = self._metadata.get("resourceVersion")
         if version == self._read:
             return None
-        text = (found.get("binaryData") or {}).get(_KEY, "")
+        text = (found.get("binaryData") or {}).get("findings", "")
         try:
             rows = await in_thread(unpack, base64.b64decode(text, validate=True)) if text else ()
         except binascii.Error as error:
@@ -86,7 +85,7 @@ class FindingsConfigMap:
                 "labels": (was.get("labels") or {}) | labels,
                 "annotations": (was.get("annotations") or {}) | annotations,
             },
-            "binaryData": {_KEY: base64.b64encode(block).decode()},
+            "binaryData": {"findings": base64.b64encode(block).decode()},
         }
         method, path = ("PUT", self._path) if was else ("POST", self._folder)
         with _translated():

@@ -13,7 +13,6 @@ from webhook.cluster.rest import JSON_PATCH, PARTIAL, UNREACHED, RefusedError, R
 from webhook.tasks.threads import in_thread
 from webhook.telemetry.logs import LOGGER
 
-_MANAGER: Final = "genguard"
 _ELSEWHERE: Final = frozenset({".", ".."})
 """Not the name of anything; in a path they lead elsewhere."""
 
@@ -74,7 +73,7 @@ class StoredObjects:
             "PATCH",
             f"{object_path(thing)}/status",
             list(operations),
-            params={"fieldManager": _MANAGER},
+            params={"fieldManager": "genguard"},
             content_type=JSON_PATCH,
         )
         return found

@@ -21,7 +21,6 @@ from webhook.files.given import BadFileError
 from webhook.telemetry.logs import LOGGER
 
 RULES: Final = "--rules"
-_CONFIGMAP: Final = "configmap"
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _BESIDE: Final = ".cases"
 """Before the last suffix of the file with the cases of a file: widgets.cases.yaml."""
@@ -44,7 +43,7 @@ def parse_place(text: str) -> RulesPlace | None:
     Raises BadFileError.
     """
     kind, colon, rest = text.partition(":")
-    if kind != _CONFIGMAP or not colon:
+    if kind != "configmap" or not colon:
         return RulesPlace(Path(text), "", "") if text else None
     namespace, slash, name = rest.rpartition("/")
     if not all(_NAME.fullmatch(one) for one in ((namespace, name) if slash else (name,))):

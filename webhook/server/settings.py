@@ -27,7 +27,6 @@ _OF_CLUSTER: Final = (
     *("cert_secret", "events", "watch", "watch_fights", "standby", "findings_configmap", "heal"),
 )
 """Flags that need a cluster."""
-_AUTO: Final = "auto"
 LOOPBACK: Final = "loopback"
 KUBERNETES: Final = "kubernetes"
 TOKEN_FILE: Final = "token-file="  # noqa: S105 - the word of a flag
@@ -50,7 +49,7 @@ class Settings:
     """The flags of `genguard serve`, each declared once."""
 
     audit_only: bool = flag(default=False)
-    generation_patch: str = flag(_AUTO, type=click.Choice([one.value for one in GenerationPatch]))
+    generation_patch: str = flag("auto", type=click.Choice([one.value for one in GenerationPatch]))
     restore: str = flag(f"{OWN},{CONDITIONS}", metavar="FIELD,...")
     flip_status: tuple[str, ...] = flag("", metavar="KIND,...", type=NAMES)
     bind_address: str = flag(_address_from("GENGUARD_BIND_ADDRESS"))

@@ -34,8 +34,6 @@ _ROW: Final = 8
 _STAMPS: Final = 15
 _IDLE: Final = 30
 _IDLE_AN_HOUR: Final = 100
-_STATUS: Final = "status"
-_METADATA: Final = "metadata"
 _TRANSITION: Final = "lastTransitionTime"
 
 
@@ -48,16 +46,16 @@ def _changed_by_webhook_alone(write: Write, _: ObjectHistory) -> Answers:
     if not write.counted or not made or (write.writes_status and not write.status_counts):
         return
     asked = write.content.requested
-    if asked and write.status_counts and any(one.key[0] == _STATUS for one in asked):
+    if asked and write.status_counts and any(one.key[0] == "status" for one in asked):
         net = values(write.content.admitted)
-        made = [one for one in made if one.key[0] != _STATUS and one.key in net]
-        asked = diff_of(one for one in asked if one.key[0] != _STATUS)
-    if asked and any(one.key[0] == _METADATA for one in asked):
+        made = [one for one in made if one.key[0] != "status" and one.key in net]
+        asked = diff_of(one for one in asked if one.key[0] != "status")
+    if asked and any(one.key[0] == "metadata" for one in asked):
         # The annotations of a Deployment count, and ask for nothing else; they may be copied.
         copies = {one.after for one in asked}
-        others = [one for one in made if one.key[0] != _METADATA and one.after not in copies]
+        others = [one for one in made if one.key[0] != "metadata" and one.after not in copies]
         made = others or made
-        asked = diff_of(one for one in asked if not others or one.key[0] != _METADATA)
+        asked = diff_of(one for one in asked if not others or one.key[0] != "metadata")
     if made and asks_nothing(asked, made):
         user = write.requester.user
         said = f"another webhook changed what counts, for which {user} had not asked"
@@ -109,7 +107,7 @@ def _is_stamp(write: Write) -> bool:
     changes = write.content.admitted.changes if write.counted else ()
     told = values(write.metadata.admitted)
     # Not what components note for themselves; who takes that away is none of them.
-    told |= {one.key: None for one in changes if one.removed and one.key[0] == _METADATA}
+    told |= {one.key: None for one in changes if one.removed and one.key[0] == "metadata"}
     return bool(changes) and all(one.holds_time or one.key in told for one in changes)
 
 
@@ -133,7 +131,7 @@ def _added_again(write: Write, past: ObjectHistory) -> Answers:
 def _added(write: Write) -> list[Digest | None]:
     """Return the values of a new item of a list, where nothing else changes."""
     changes = write.content.admitted.changes
-    is_item = all(one.added and one.key[0] != _STATUS and _has_number(one) for one in changes)
+    is_item = all(one.added and one.key[0] != "status" and _has_number(one) for one in changes)
     return [one.after for one in changes] if is_item else []
 
 

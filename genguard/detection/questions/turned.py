@@ -358,7 +358,6 @@ _ROLLOUTS: Final = 6
 _ROLLOUT_SECONDS: Final = 300.0
 _ENDLESS_SECONDS: Final[dict[Token, float]] = {"spec": _SECONDS, "status": 60.0}
 _TEMPLATE: Final = ("spec", "template")
-_CA_BUNDLE: Final = "caBundle"
 _UNKNOWN: Final = digest_of(b'"Unknown"')
 _TRUTHS: Final = {digest_of(b"true"), digest_of(b"false")}
 
@@ -562,7 +561,7 @@ def _is_renewed(write: Write, turns: Sequence[Turn], since: float) -> bool:
     Nobody has to renew one each four minutes for an hour.
     """
     key, about = turns[-1].change.key, (write.object.group, write.object.resource)
-    is_secret = key[-1] == _CA_BUNDLE or (about == SECRETS and key[0] == "data")
+    is_secret = key[-1] == "caBundle" or (about == SECRETS and key[0] == "data")
     least = _RENEWALS if is_secret else _ROLLOUTS
     latest = turns[-least:]
     is_rolled = key[:2] == _TEMPLATE and latest[0].time >= since

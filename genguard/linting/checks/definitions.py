@@ -6,7 +6,6 @@ from typing import Final
 from genguard.linting.check import Level, Problem, definition_check
 from genguard.linting.definition import PRESERVES, DefinedVersion, Schema
 
-_OBSERVED: Final = "observedGeneration"
 _NUMBERS: Final = ("integer", "number", None)
 """None: with x-kubernetes-int-or-string, or with unknown fields preserved, a number is stored."""
 _FIRST: Final = 1
@@ -33,7 +32,7 @@ def conditions_refuse_observed(version: DefinedVersion) -> Iterator[Problem]:
     item = version.condition
     if item is None:
         return
-    observed = item.field(_OBSERVED)
+    observed = item.field("observedGeneration")
     if observed is None:
         if not item.is_open:
             yield Problem(Level.WARNING, item.path, "dropped")
@@ -79,13 +78,13 @@ def no_observed_generation(version: DefinedVersion) -> Iterator[Problem]:
             named = {"version": version.name}
             yield Problem(Level.WARNING, version.schema.path, "no-status", named)
         return
-    observed, item = status.field(_OBSERVED), version.condition
+    observed, item = status.field("observedGeneration"), version.condition
     if observed is not None:
         if observed.body.get("type") not in _NUMBERS:
             yield Problem(Level.WARNING, observed.path, "no-integer")
     elif status.is_open:
         return
-    elif item is not None and (item.field(_OBSERVED) is not None or item.is_open):
+    elif item is not None and (item.field("observedGeneration") is not None or item.is_open):
         yield Problem(Level.INFO, status.path, "in-conditions")
     else:
         yield Problem(Level.WARNING, status.path, "none")

@@ -25,7 +25,6 @@ from genguard.status.view import Blocks, Reason, short_word
 _INGRESS: Final = "status.loadBalancer.ingress"
 _RESIZES: Final = ("Resizing", "FileSystemResizePending", "ModifyingVolume")
 _ERRORS: Final = ("ControllerResizeError", "NodeResizeError", "ModifyVolumeError")
-_EVICTING: Final = "EvictionInProgress"
 _WAITS: Final = "no pod that uses it is scheduled, or no device fits"
 
 
@@ -126,10 +125,10 @@ def evaluate_taint_rule(obj: CheckedObject) -> KindVerdict:
     """Accept every rule; one that evicts is settled when no pod is left to evict."""
     if obj.inner("spec", "taint").get("effect") != "NoExecute":
         return NOTHING_BLOCKS
-    found = read_conditions(obj).get(_EVICTING)
+    found = read_conditions(obj).get("EvictionInProgress")
     if found is None:
         note = "the controller has not looked at it"
-        path = f"status.conditions[{_EVICTING}]"
+        path = "status.conditions[EvictionInProgress]"
         return KindVerdict((Reason(path, ABSENT, FALSE, note, Blocks.SETTLED),))
     if found.stale(obj.generation):
         return KindVerdict((found.stale_reason(obj.generation, Blocks.SETTLED),))
