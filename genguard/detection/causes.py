@@ -37,8 +37,8 @@ from genguard.detection.finding_state import (
     FindingState,
 )
 from genguard.detection.history import History, ObjectHistory
+from genguard.detection.question import Blame, Signal
 from genguard.detection.questions import FINDINGS
-from genguard.detection.questions.question import Blame, Signal
 from genguard.detection.write import Write, name_of
 from genguard.objects.fields import from_pointer
 

@@ -28,12 +28,12 @@ from genguard.detection.fact import Fact
 from genguard.detection.finding import Finding
 from genguard.detection.history import History
 from genguard.detection.ledger import Ledger
+from genguard.detection.question import Found, all_of, ask, judge
 from genguard.detection.questions import ALL
 from genguard.detection.questions.chases import Chases
 from genguard.detection.questions.children import Children
 from genguard.detection.questions.lives import Lives
 from genguard.detection.questions.numbers import Numbers
-from genguard.detection.questions.question import Found, all_of, ask, judge
 from genguard.detection.questions.refused import Refusal, Refused
 from genguard.detection.reduce import Reviewed, reduce
 from genguard.detection.suspects import Suspects

@@ -106,6 +106,13 @@ class PartDiffs(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return [one.key for one in found if one.has_grown and one.key not in asked]
 
     @property
+    def rewritten(self) -> list[tuple[Change, Change]]:
+        """Return leaves that the requester set and webhooks changed: as asked, and as made."""
+        made = {one.key: one for one in self.webhook or ()}
+        asked = (one for one in self.requested or () if one.after is not None)
+        return [(one, made[one.key]) for one in asked if one.key in made]
+
+    @property
     def weight(self) -> int:
         """Return how many leaves it counts as in the bounds; a difference is kept once."""
         return sum({id(one): one.weight for one in msgspec.structs.astuple(self) if one}.values())
@@ -127,6 +134,17 @@ def _once(diffs: PartDiffs) -> PartDiffs:
 
 NOTHING_DIFFERS: Final = PartDiffs(NO_DIFF, NO_DIFF)
 """Of metadata that every phase of a write shows as it is stored."""
+
+
+def asks_nothing(asked: Diff | None, made: Iterable[Change]) -> bool:
+    """Whether nothing is asked for, but that a PUT leaves out what webhooks add."""
+    theirs = {one.key for one in made}
+    return asked is not None and all(one.removed and one.key in theirs for one in asked)
+
+
+def values(diff: Diff | None) -> dict[Path, Digest | None]:
+    """Return the new values of the leaves that differ."""
+    return {one.key: one.after for one in diff or ()}
 
 
 def digests(old: Fields, new: Fields) -> tuple[Digest, Digest]:

@@ -9,8 +9,8 @@ import msgspec
 from genguard.detection.damage import Damage
 from genguard.detection.fact import Seconds
 from genguard.detection.finding import Actor, Confidence, Severity
+from genguard.detection.question import Blame, Signal
 from genguard.detection.questions import FINDINGS
-from genguard.detection.questions.question import Blame, Signal
 from genguard.detection.sample import is_complete, sample_of
 from genguard.detection.suspects import Suspects
 from genguard.detection.write import ObjectKey, Requester, Write, is_manager

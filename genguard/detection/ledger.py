@@ -24,7 +24,7 @@ from genguard.detection.fact import Seconds
 from genguard.detection.finding import Confidence, Finding, FoundObject, Severity
 from genguard.detection.finding_state import Accused, FindingState
 from genguard.detection.fix import repair_command
-from genguard.detection.questions.question import Blame, Signal
+from genguard.detection.question import Blame, Signal
 from genguard.detection.suspects import Shared, Suspects
 from genguard.detection.write import ObjectKey, Write, is_manager, name_of
 from genguard.objects.metadata import rfc3339

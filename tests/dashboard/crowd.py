@@ -5,7 +5,7 @@ import time
 import msgspec
 
 from genguard.detection import questions
-from genguard.detection.questions.question import Blame, Signal
+from genguard.detection.question import Blame, Signal
 from genguard.detection.write import Called, ObjectKey
 from genguard.status.counts import ResourceKind
 from genguard.status.tracked_state import Milestone, TrackedState

@@ -18,7 +18,7 @@ from typing import ClassVar, Final
 
 from genguard.admission.review import Phase
 from genguard.detection.history import History, ObjectHistory, history_name
-from genguard.detection.questions.question import DECLARED, Answers, Blame, Question, signal
+from genguard.detection.question import DECLARED, Answers, Blame, Question, signal
 from genguard.detection.values import Digest, digest_of
 from genguard.detection.write import NAMES, ObjectKey, Write
 

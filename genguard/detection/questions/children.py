@@ -16,7 +16,7 @@ import msgspec
 from genguard.admission.review import Operation, Phase
 from genguard.detection.fact import Fact
 from genguard.detection.history import History, ObjectHistory
-from genguard.detection.questions.question import DECLARED, Answers, Blame, Question, signal
+from genguard.detection.question import DECLARED, Answers, Blame, Question, signal
 from genguard.detection.suspects import Suspects
 from genguard.detection.values import Digest, digest_of
 from genguard.detection.write import NAMES, NODE_USER, ObjectKey, Requester, Write

@@ -24,7 +24,7 @@ import msgspec
 from genguard.admission.review import JoinKey, Operation, Phase
 from genguard.detection.fact import Fact
 from genguard.detection.history import History, ObjectHistory
-from genguard.detection.questions.question import DECLARED, Answers, Blame, Question, Signal, signal
+from genguard.detection.question import DECLARED, Answers, Blame, Question, Signal, signal
 from genguard.detection.values import Digest
 from genguard.detection.write import NAMES, NODE_USER, ObjectKey, Requester, Write
 from genguard.objects.bounded import Bounded

@@ -6,9 +6,10 @@ from typing import ClassVar, Final
 
 from genguard.detection.changes import OFF, Change
 from genguard.detection.damage import MOST_LOST, Damage, LostField, lost_values
+from genguard.detection.diff import values
 from genguard.detection.history import ObjectHistory
 from genguard.detection.metadata import ANNOTATIONS
-from genguard.detection.questions.question import (
+from genguard.detection.question import (
     DECLARED,
     Answers,
     Blame,
@@ -16,9 +17,7 @@ from genguard.detection.questions.question import (
     Question,
     blame_of,
     own,
-    rewritten,
     signal,
-    values,
 )
 from genguard.detection.questions.turned import WEBHOOK, fighters, turns_of
 from genguard.detection.sample import field_names
@@ -146,7 +145,7 @@ def _lost_of_metadata(write: Write, past: ObjectHistory) -> Answers:
     """
     if not write.is_mutated or write.subresource:
         return
-    lost, turned = rewritten(write.metadata), _turned_back(write, past)
+    lost, turned = write.metadata.rewritten, _turned_back(write, past)
     setters = {asked: write.requester.user for asked, _ in lost} | turned
     if setters:
         users = " and ".join(dict.fromkeys(setters.values()))
@@ -165,7 +164,7 @@ def _is_lost(asked: Change, left: Change, write: Write, past: ObjectHistory) -> 
     return any(
         before.key == asked.key and before.after == asked.after and made.after == asked.before
         for earlier in own(write, past.earlier)
-        for before, made in rewritten(earlier.metadata)
+        for before, made in earlier.metadata.rewritten
     )
 
 

@@ -9,14 +9,7 @@ import msgspec
 from genguard.detection.damage import Damage
 from genguard.detection.finding import FoundObject
 from genguard.detection.history import ObjectHistory
-from genguard.detection.questions.question import (
-    DECLARED,
-    Answers,
-    Blame,
-    Question,
-    blame_of,
-    signal,
-)
+from genguard.detection.question import DECLARED, Answers, Blame, Question, blame_of, signal
 from genguard.detection.values import digest_of
 from genguard.detection.write import NAMES, NODE_USER, PODS, Write
 from genguard.generation.table import counted_since, has_observed_generation

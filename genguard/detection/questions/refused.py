@@ -40,15 +40,7 @@ from genguard.admission.review import JoinKey, Operation, Phase, WireRequest
 from genguard.detection.diff import together
 from genguard.detection.fact import Fact
 from genguard.detection.history import History, ObjectHistory
-from genguard.detection.questions.question import (
-    DECLARED,
-    Answers,
-    Blame,
-    Question,
-    blame_of,
-    own,
-    signal,
-)
+from genguard.detection.question import DECLARED, Answers, Blame, Question, blame_of, own, signal
 from genguard.detection.suspects import MOST_PLACES
 from genguard.detection.values import NO_DIGEST, Digest
 from genguard.detection.write import NODE_USER, PODS, ObjectKey, Outcome, Write, is_manager, name_of

@@ -6,18 +6,9 @@ from itertools import takewhile
 from typing import ClassVar, Final
 
 from genguard.detection.changes import ORDER, Change
-from genguard.detection.diff import NO_DIFF, diff_of
+from genguard.detection.diff import NO_DIFF, asks_nothing, diff_of, values
 from genguard.detection.history import ObjectHistory
-from genguard.detection.questions.question import (
-    DECLARED,
-    Answers,
-    Blame,
-    Question,
-    asks_nothing,
-    own,
-    signal,
-    values,
-)
+from genguard.detection.question import DECLARED, Answers, Blame, Question, own, signal
 from genguard.detection.questions.turned import STORM, storm
 from genguard.detection.sample import field_names
 from genguard.detection.values import Digest

@@ -17,7 +17,7 @@ from genguard.admission.review import Operation
 from genguard.detection.changes import OFF
 from genguard.detection.fact import Fact
 from genguard.detection.history import ObjectHistory
-from genguard.detection.questions.question import DECLARED, Answers, Blame, Question, signal
+from genguard.detection.question import DECLARED, Answers, Blame, Question, signal
 from genguard.detection.since import first_version
 from genguard.detection.values import digest_of
 from genguard.detection.write import Write, is_policy, name_of

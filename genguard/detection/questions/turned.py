@@ -22,8 +22,7 @@ from genguard.detection.changes import OFF, Change
 from genguard.detection.diff import Diff
 from genguard.detection.history import ObjectHistory
 from genguard.detection.metadata import ANNOTATIONS, FINALIZERS, OWNERS
-from genguard.detection.questions.lives import COLLECTOR
-from genguard.detection.questions.question import (
+from genguard.detection.question import (
     DECLARED,
     Answers,
     Blame,
@@ -32,9 +31,9 @@ from genguard.detection.questions.question import (
     Signal,
     blame_of,
     own,
-    rewritten,
     signal,
 )
+from genguard.detection.questions.lives import COLLECTOR
 from genguard.detection.sample import field_names
 from genguard.detection.values import NO_DIGEST, SECRETS, Digest, digest_of
 from genguard.detection.write import NAMES, NODE_USER, Requester, Write
@@ -592,7 +591,7 @@ def _put_back(write: Write, _: ObjectHistory) -> Answers:
     """
     back = [
         asked
-        for asked, made in rewritten(write.content)
+        for asked, made in write.content.rewritten
         if asked.key[0] not in ("status", "metadata") and made.after == asked.before
     ]
     if back and write.subresource in ("", "scale"):

@@ -9,18 +9,9 @@ from collections.abc import Callable, Collection, Iterable
 from typing import ClassVar, Final
 
 from genguard.detection.changes import Change
-from genguard.detection.diff import PartDiffs
+from genguard.detection.diff import PartDiffs, asks_nothing, values
 from genguard.detection.history import ObjectHistory
-from genguard.detection.questions.question import (
-    DECLARED,
-    Answers,
-    Blame,
-    Question,
-    asks_nothing,
-    own,
-    signal,
-    values,
-)
+from genguard.detection.question import DECLARED, Answers, Blame, Question, own, signal
 from genguard.detection.write import Write
 from genguard.objects.fields import Path
 

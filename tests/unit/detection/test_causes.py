@@ -7,7 +7,7 @@ from genguard.detection.causes import beneath_causes, root_causes
 from genguard.detection.finding import Confidence, Finding
 from genguard.detection.finding_state import Account, FindingState
 from genguard.detection.ledger import Ledger
-from genguard.detection.questions.question import Blame
+from genguard.detection.question import Blame
 from genguard.detection.suspects import Suspects
 from genguard.detection.write import ObjectKey, Requester
 from tests.cases_loader import Case, load, table

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from genguard.detection import ledger as ledger_module
 from genguard.detection.damage import Damage, LostValue
 from genguard.detection.ledger import Ledger
-from genguard.detection.questions.question import Blame, Signal
+from genguard.detection.question import Blame, Signal
 from genguard.detection.suspects import Suspects
 from tests.unit.detection.builders import OUTCOME, joined, status, update
 from webhook.cluster.saved_findings import MOST_BYTES_OF_BLOCK, pack, unpack

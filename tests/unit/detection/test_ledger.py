@@ -12,7 +12,7 @@ from genguard.detection.detection import Detection
 from genguard.detection.finding import Severity
 from genguard.detection.finding_state import QUIET_SECONDS, WINDOW_SECONDS, FindingState
 from genguard.detection.ledger import Ledger
-from genguard.detection.questions.question import Blame, Signal
+from genguard.detection.question import Blame, Signal
 from genguard.detection.suspects import Suspects
 from genguard.detection.write import Called, ObjectKey
 from tests.cases_loader import table

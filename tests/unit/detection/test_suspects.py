@@ -9,7 +9,7 @@ from genguard.admission.decode import decode_review
 from genguard.admission.matching import Matched, ResourceKind, read_configurations, read_policies
 from genguard.detection.finding import Confidence
 from genguard.detection.ledger import Ledger
-from genguard.detection.questions.question import Blame, Signal
+from genguard.detection.question import Blame, Signal
 from genguard.detection.suspects import Suspects
 from genguard.detection.write import Acted, Requester
 from tests.cases_loader import Case, table

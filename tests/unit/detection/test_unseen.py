@@ -9,7 +9,7 @@ from genguard.admission.review import ObjectName, Phase
 from genguard.detection.finding import Confidence
 from genguard.detection.finding_state import QUIET_SECONDS
 from genguard.detection.ledger import Ledger
-from genguard.detection.questions.question import Blame, Signal
+from genguard.detection.question import Blame, Signal
 from genguard.detection.suspects import Suspects
 from tests.cases_loader import table
 from tests.unit.detection.builders import (

@@ -11,13 +11,11 @@ import msgspec
 from genguard.admission.review import Phase
 from genguard.detection.changes import Change
 from genguard.detection.damage import Damage
-from genguard.detection.diff import Diff, PartDiffs
+from genguard.detection.diff import PartDiffs
 from genguard.detection.fact import Fact
 from genguard.detection.finding import Severity
 from genguard.detection.history import History, ObjectHistory
-from genguard.detection.values import Digest
 from genguard.detection.write import Requester, Write
-from genguard.objects.fields import Path
 from genguard.shipped import shipped
 
 
@@ -108,24 +106,6 @@ def own(write: Write, writes: Sequence[Write], seconds: float = inf) -> Iterator
             return
         if one.requester.user == write.requester.user:
             yield one
-
-
-def rewritten(part: PartDiffs) -> list[tuple[Change, Change]]:
-    """Return leaves that the requester set and webhooks changed: as asked, and as made."""
-    made = {one.key: one for one in part.webhook or ()}
-    asked = (one for one in part.requested or () if one.after is not None)
-    return [(one, made[one.key]) for one in asked if one.key in made]
-
-
-def asks_nothing(asked: Diff | None, made: Iterable[Change]) -> bool:
-    """Whether nothing is asked for, but that a PUT leaves out what webhooks add."""
-    theirs = {one.key for one in made}
-    return asked is not None and all(one.removed and one.key in theirs for one in asked)
-
-
-def values(diff: Diff | None) -> dict[Path, Digest | None]:
-    """Return the new values of the leaves that differ."""
-    return {one.key: one.after for one in diff or ()}
 
 
 Answers = Iterator[tuple[Declared, Signal]]
