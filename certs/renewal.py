@@ -20,6 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from certs import pem
 from certs.files import CA_KEY_FILE, PairFiles, read_file, write_files
 from certs.inspect import inspect
 from certs.issue import (
@@ -30,21 +31,10 @@ from certs.issue import (
     issue,
     issue_authority,
 )
-from certs.pem import (
-    CA_FILE,
-    CERT_FILE,
-    KEY_FILE,
-    CertificateError,
-    Files,
-    PairFileError,
-    PairSnapshot,
-    read_living,
-    write_certificate,
-)
 
 _MOST_TRUSTED: Final = 20
 """A bound: where ca.key is damaged again and again, each time an authority is added."""
-_FILES: Final = (CA_KEY_FILE, CA_FILE, KEY_FILE, CERT_FILE)
+_FILES: Final = (CA_KEY_FILE, pem.CA_FILE, pem.KEY_FILE, pem.CERT_FILE)
 """In the order in which they are written: a crash leaves a key without a certificate at most, and
 that is made again."""
 
@@ -57,14 +47,14 @@ class Due:
     is_usable  what it holds may be served, and can be trusted by its ca.crt
     """
 
-    files: Files = field(repr=False)
+    files: pem.Files = field(repr=False)
     reason: str = ""
     left: str = ""
     is_usable: bool = True
 
 
 def renewal(
-    files: Files,
+    files: pem.Files,
     trusted: Sequence[bytes],
     at: datetime,
     *,
@@ -81,7 +71,7 @@ def renewal(
     is_ours   a leaf of another issuer is replaced, too
     Raises CertificateError if a name is none, or if ca.key cannot sign here.
     """
-    pair = PairSnapshot.of(files)
+    pair = pem.PairSnapshot.of(files)
     found = inspect(
         pair.cert_pem, pair.key_pem, pair.ca_pem or b"", at=at, names=(*names, *LOOPBACK)
     )
@@ -93,17 +83,17 @@ def renewal(
         return Due(files)
     # Registrations count, too: if the Secret was damaged, replicas still serve the old leaf, and
     # only the registrations have its authority.
-    bundles = (files.get(CA_FILE, b""), *trusted)
-    living = [one for bundle in bundles for one in read_living(bundle, at)]
+    bundles = (files.get(pem.CA_FILE, b""), *trusted)
+    living = [one for bundle in bundles for one in pem.read_living(bundle, at)]
     known = find_authority(living, files.get(CA_KEY_FILE, b""), at)
     authority = issue_authority(at=at) if known is None else known
-    bundle = dict.fromkeys((authority.cert_pem, *map(write_certificate, living)))
+    bundle = dict.fromkeys((authority.cert_pem, *map(pem.write_certificate, living)))
     ca_pem = b"".join(islice(bundle, _MOST_TRUSTED))
-    wanted = {**files, CA_FILE: ca_pem, CA_KEY_FILE: authority.key_pem}
+    wanted = {**files, pem.CA_FILE: ca_pem, CA_KEY_FILE: authority.key_pem}
     if may_sign and all(authority.cert_pem in one for one in trusted):
         leaf = issue(names=names, at=at, authority=authority, leaf_lifetime=lifetime)
-        wanted |= {CERT_FILE: leaf.cert_pem, KEY_FILE: leaf.key_pem}
-    is_usable = not found.errors and bool(files.get(CA_FILE, b"").strip())
+        wanted |= {pem.CERT_FILE: leaf.cert_pem, pem.KEY_FILE: leaf.key_pem}
+    is_usable = not found.errors and bool(files.get(pem.CA_FILE, b"").strip())
     return Due(wanted, "; ".join(one.message for one in found.problems), is_usable=is_usable)
 
 
@@ -111,7 +101,7 @@ def renewal(
 class Ensured:
     """The pair that is now in the folder."""
 
-    pair: PairSnapshot
+    pair: pem.PairSnapshot
     action: str = "kept"  # or leaf-issued, authority-issued
     reason: str = ""  # why a pair was made, or why it could not be; empty: the pair is good
 
@@ -124,7 +114,7 @@ def ensure(
     Raises CertificateError.
     """
 
-    def look() -> tuple[Files, Due]:
+    def look() -> tuple[pem.Files, Due]:
         read = ((name, read_file(folder / name)) for name in _FILES)
         files = {name: content for name, content in read if content is not None}
         return files, renewal(files, (), at, names=names, lifetime=leaf_lifetime, is_ours=True)
@@ -133,25 +123,25 @@ def ensure(
     if files and CA_KEY_FILE not in files:
         pair = PairFiles.in_folder(folder).read()
         if errors := inspect(pair.cert_pem, pair.key_pem, pair.ca_pem, at=at).errors:
-            raise CertificateError("; ".join(f"{folder}: {one.message}" for one in errors))
+            raise pem.CertificateError("; ".join(f"{folder}: {one.message}" for one in errors))
         return Ensured(pair)
     if not due.reason:  # no lock: a mounted Secret cannot be written
-        return Ensured(PairSnapshot.of(files))
+        return Ensured(pem.PairSnapshot.of(files))
     try:
         with _locked(folder):
             files, due = look()
             if not due.reason:  # another process renewed it meanwhile
-                return Ensured(PairSnapshot.of(files))
+                return Ensured(pem.PairSnapshot.of(files))
             changed = [name for name in _FILES if due.files[name] != files.get(name)]
             write_files(folder, {name: due.files[name] for name in changed})
     except OSError as error:
         reason = f"cannot be written ({error.strerror}): name a writable folder"
-        refusal = PairFileError(folder, reason)
+        refusal = pem.PairFileError(folder, reason)
         if not due.is_usable:
             raise refusal from error
-        return Ensured(PairSnapshot.of(files), reason=f"{due.reason}; {refusal}")
+        return Ensured(pem.PairSnapshot.of(files), reason=f"{due.reason}; {refusal}")
     action = "authority-issued" if CA_KEY_FILE in changed else "leaf-issued"
-    return Ensured(PairSnapshot.of(due.files), action, due.reason)
+    return Ensured(pem.PairSnapshot.of(due.files), action, due.reason)
 
 
 @contextmanager

@@ -38,6 +38,11 @@ class JoinKey(msgspec.Struct, frozen=True, array_like=True, gc=False):
     dry_run: bool
 
     @property
+    def place(self) -> "JoinKey":
+        """The key of whatever object is created in this place."""
+        return msgspec.structs.replace(self, uid="") if self.uid else self
+
+    @property
     def is_remembered(self) -> bool:
         """Whether its names are short enough for an API server: forged ones could fill memory."""
         return self.size <= _LONGEST + _BYTES_OF_TEXTS

@@ -169,6 +169,15 @@ class Event(msgspec.Struct, rename="camel"):
         return intern(manager[:_LONGEST_MANAGER])
 
     @property
+    def operation(self) -> Operation | None:
+        """What was asked for; None for a read and for a whole collection."""
+        found = _OPERATIONS.get(self.verb)
+        if found is Operation.UPDATE and self.response_status.code == _CREATED:
+            return Operation.CREATE  # a PUT, or an applied configuration, of what was not there
+        is_named = self.object_ref is not None and self.object_ref.name != ""
+        return found if is_named or found is Operation.CREATE else None
+
+    @property
     def is_dry_run(self) -> bool:
         """Whether nothing was to be stored."""
         return "dryRun" in self._query
@@ -268,15 +277,6 @@ def _touched(one: "PatchOperation") -> Iterator[list[str]]:
     yield steps
     if one.op == "remove" and len(steps) > _OF_SPEC:
         yield steps[:-1]
-
-
-def operation_of(event: Event) -> Operation | None:
-    """Return what was asked for; None for a read and for a whole collection."""
-    found = _OPERATIONS.get(event.verb)
-    if found is Operation.UPDATE and event.response_status.code == _CREATED:
-        return Operation.CREATE  # a PUT, or an applied configuration, of what was not there
-    is_named = event.object_ref is not None and event.object_ref.name != ""
-    return found if is_named or found is Operation.CREATE else None
 
 
 def is_object(raw: msgspec.Raw) -> bool:

@@ -29,16 +29,9 @@ from genguard.admission.review import (
     UserInfo,
     WireRequest,
 )
-from genguard.audit.event import Call, Event, ObjectReference, decode_object, operation_of
+from genguard.audit.event import Call, Event, ObjectReference, decode_object
 from genguard.audit.stages import UnknownStagesError, stages
-from genguard.audit.stored import (
-    StoredObject,
-    StoredObjects,
-    object_fields,
-    read_items,
-    read_object,
-    without_content,
-)
+from genguard.audit.stored import StoredObject, StoredObjects, object_fields, read_items
 from genguard.detection.detection import Detection
 from genguard.detection.fact import VERSION, Fact
 from genguard.detection.reduce import Reviewed
@@ -147,7 +140,7 @@ def reviews_of_write(write: AuditedWrite) -> Iterator[Review]:
     elif after is not None and "metadata" in (sent := object_fields(event.request_object)):
         # The server gives uid, version and a generated name to the object after the first phases.
         metadata = {"metadata": sent["metadata"]}
-    like = after or before or read_object(event.request_object)
+    like = after or before or StoredObject.read(event.request_object)
     if like is None:
         raise UnknownStagesError
     wire = _wire(event, reference, like, operation)
@@ -222,7 +215,7 @@ def _wire(
 def _of_stored(write: AuditedWrite) -> Iterable[Review] | None:
     """Return the reviews of a write that was carried out, None where they are not known."""
     event, reference, before, after, _ = write
-    operation = operation_of(event)
+    operation = event.operation
     if operation is Operation.CREATE and not reference.subresource:
         return None if after is None else reviews_of_write(write._replace(before=None))
     if operation is not Operation.UPDATE:
@@ -241,12 +234,12 @@ def _of_refused(write: AuditedWrite) -> Iterable[Review] | None:
     event, reference, before, _, calls = write
     # Those that set what is invalid: nobody knows what others do elsewhere.
     guilty = [one for one in calls if event.finds_invalid(one)]
-    if operation_of(event) is Operation.CREATE:
-        is_known = read_object(event.request_object) is not None
+    if event.operation is Operation.CREATE:
+        is_known = StoredObject.read(event.request_object) is not None
         made = write._replace(before=None, after=None, calls=guilty)
         return reviews_of_write(made) if is_known else None
     if before is None or before.missed or reference.subresource not in _WHOLE:
-        before, calls = without_content(event, reference), guilty
+        before, calls = StoredObject.unknown(event, reference), guilty
     elif not is_based_on(event, before):
         return None
     return reviews_of_write(write._replace(before=before, after=None, calls=calls))
@@ -290,10 +283,10 @@ class Reviewing:
         """
         if reference.subresource in _OTHER_OBJECTS:
             return None
-        operation = operation_of(event)
+        operation = event.operation
         before, after = self._stored.get(reference), None
         if event.level == SHOWS_ALL:
-            after = read_object(event.response_object)
+            after = StoredObject.read(event.response_object)
             if operation is Operation.CREATE and after is not None and not reference.name:
                 reference = msgspec.structs.replace(reference, name=after.identity.name)
         if event.is_stored and event.verb != "deletecollection":

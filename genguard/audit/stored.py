@@ -42,6 +42,35 @@ class StoredObject(NamedTuple):
     fields: Fields
     missed: str = ""
 
+    @classmethod
+    def read(cls, raw: msgspec.Raw) -> "StoredObject | None":
+        """Return the object of an answer; None for no object, and for a Status.
+
+        Raises as `object_fields`.
+        """
+        fields = object_fields(raw)
+        if "metadata" not in fields or "kind" not in fields or "apiVersion" not in fields:
+            return None
+        kind, raw = _text.decode(fields["kind"]), fields["metadata"]
+        if kind == "Status" or not is_object(raw):
+            return None
+        bare = without_managed_fields(fields)
+        return cls(_text.decode(fields["apiVersion"]), kind, _identity.decode(raw), bare)
+
+    @classmethod
+    def unknown(cls, event: Event, reference: ObjectReference) -> "StoredObject":
+        """Return what stands for an object of which the request alone is known; raises the same.
+
+        Of a PUT its metadata are those that were sent, so that nothing of them seems to be asked
+        for. Of a patch, what it takes away is there.
+        """
+        sent = decode_object(event.request_object) if is_object(event.request_object) else {}
+        group, version = reference.api_group, reference.api_version
+        metadata = get(sent, "metadata")
+        given = {"metadata": metadata} if isinstance(metadata, dict) else {}
+        fields = fields_of({"metadata": {}, **(given if event.verb == "update" else _taken(sent))})
+        return cls(f"{group}/{version}" if group else version, "", Identity(), fields)
+
     def at(self, resource_version: str) -> "StoredObject":
         """Return the object with another resourceVersion."""
         return self._replace(fields=at_version(self.fields, resource_version))
@@ -105,32 +134,6 @@ def object_fields(raw: msgspec.Raw) -> Fields:
     return _fields.decode(raw) if is_object(raw) else {}
 
 
-def read_object(raw: msgspec.Raw) -> StoredObject | None:
-    """Return the object of an answer; None for no object, and for a Status. Raises as above."""
-    fields = object_fields(raw)
-    if "metadata" not in fields or "kind" not in fields or "apiVersion" not in fields:
-        return None
-    kind, raw = _text.decode(fields["kind"]), fields["metadata"]
-    if kind == "Status" or not is_object(raw):
-        return None
-    bare = without_managed_fields(fields)
-    return StoredObject(_text.decode(fields["apiVersion"]), kind, _identity.decode(raw), bare)
-
-
-def without_content(event: Event, reference: ObjectReference) -> StoredObject:
-    """Return what stands for an object of which nothing is known but the request. Raises as above.
-
-    Of a PUT its metadata are those that were sent, so that nothing of them seems to be asked for.
-    Of a patch, what it takes away is there.
-    """
-    sent = decode_object(event.request_object) if is_object(event.request_object) else {}
-    group, version = reference.api_group, reference.api_version
-    is_put, metadata = event.verb == "update", get(sent, "metadata")
-    known = {"metadata": metadata if isinstance(metadata, dict) else {}} if is_put else _taken(sent)
-    fields = fields_of({"metadata": {}, **known})
-    return StoredObject(f"{group}/{version}" if group else version, "", Identity(), fields)
-
-
 def _taken(patch: dict[str, Any]) -> dict[str, Any]:
     return {
         key: _SOMETHING.get(key, "?") if value is None else _taken(value)
@@ -148,7 +151,7 @@ def read_items(raw: msgspec.Raw) -> Iterator[StoredObject]:
     kind = _text.decode(found["kind"]).removesuffix("List")
     about = {"apiVersion": found["apiVersion"], "kind": _raw(kind)}
     for fields in _items.decode(found["items"]) or ():
-        item = read_object(_raw({**about, **fields}))
+        item = StoredObject.read(_raw({**about, **fields}))
         if item is not None:
             yield item
 

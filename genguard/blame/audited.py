@@ -14,14 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from genguard.admission.review import Operation
-from genguard.audit.event import (
-    Call,
-    Event,
-    ObjectReference,
-    decode_object,
-    operation_of,
-    read_calls,
-)
+from genguard.audit.event import Call, Event, ObjectReference, decode_object, read_calls
 from genguard.blame.managed import Manager, UnreadableFieldsError, owners
 from genguard.blame.places import Place, choose, leaves, place_of_pointer, pointer_of, show
 from genguard.blame.report import (
@@ -210,7 +203,7 @@ class Story:
     def _see_write(
         self, event: Event, where: ObjectReference, after: dict[str, Any] | None, by: Writer
     ) -> None:
-        is_new = operation_of(event) is Operation.CREATE and not where.subresource
+        is_new = event.operation is Operation.CREATE and not where.subresource
         if is_new:
             self._stored, self.document, self._fields = {}, None, {}
             self._is_gone, self._began_earlier, self.unseen = False, False, 0

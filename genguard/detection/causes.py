@@ -28,14 +28,8 @@ from typing import Final
 
 import msgspec
 
-from genguard.detection.finding import Confidence, Finding, FoundObjects, Severity
-from genguard.detection.finding_state import (
-    LOOP_COUNT,
-    MOST_EVIDENCE,
-    MOST_PATHS,
-    STATES,
-    FindingState,
-)
+from genguard.detection.finding import STATES, Confidence, Finding, FoundObjects, Severity
+from genguard.detection.finding_state import LOOP_COUNT, MOST_EVIDENCE, MOST_PATHS, FindingState
 from genguard.detection.history import History, ObjectHistory
 from genguard.detection.question import Blame, Signal
 from genguard.detection.questions import FINDINGS

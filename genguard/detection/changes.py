@@ -8,6 +8,9 @@ another order of its items is a leaf as well, the list itself: generation counts
 lines in another order is such a leaf.
 """
 
+import re
+from base64 import b64decode
+from bisect import bisect
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from hashlib import blake2b
@@ -16,17 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from genguard.detection.values import (
-    Digest,
-    Shows,
-    digest_of,
-    has_grown,
-    is_moment,
-    is_progress,
-    is_reordered,
-    shown,
-    word_at,
-)
+from genguard.detection.values import Digest, Shows, digest_of, shown, word_at
 from genguard.objects.fields import Fields, Path, to_pointer
 
 MOST_LEAVES: Final = 2_000
@@ -46,6 +39,13 @@ LONGEST_PATH: Final = 512
 LONGEST_NAME: Final = 320
 """Characters: more than a key of an annotation may have. Longer names are cut, with a digest."""
 
+_MOMENT: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{9,19}(\.[0-9]+)?$|[A-Z][a-z]{2},? .*[0-9]{2}:[0-9]{2}:"
+)
+_EARLIEST: Final = 100_000_000
+"""Seconds since the epoch: of 1973."""
+_NUMBERS: Final = frozenset({int, float})
+_LINES: Final = re.compile(rb"[\n,{}\[\]]")
 _CONTAINERS: Final = frozenset({dict, list})
 _TEXTS: Final = frozenset({str})
 _NULL: Final = msgspec.Raw(b"null")
@@ -194,11 +194,11 @@ class _Found(list[Change]):
         """Add a leaf; a value is None where it is absent."""
         if len(self) >= MOST_LEAVES:
             raise _FullError
-        holds_time = at.named_as_time and is_moment(before) and is_moment(after)
+        holds_time = at.named_as_time and _is_moment(before) and _is_moment(after)
         are_texts = type(before) is type(after) is str
         # Of texts most say no progress, which their first character tells.
         may_be = type(after) is not str or after[:1].isdigit()
-        is_order = are_texts and len(before) == len(after) and is_reordered(before, after)
+        is_order = are_texts and len(before) == len(after) and _is_reordered(before, after)
         self.append(
             Change(
                 (*at.path, ORDER) if is_order else at.path,
@@ -208,21 +208,21 @@ class _Found(list[Change]):
                 shown(before, at.word, self.shows),
                 shown(after, at.word, self.shows),
                 holds_time,
-                are_texts and len(before) < len(after) and has_grown(before, after),
-                holds_time or (may_be and is_progress(before, after)),
+                are_texts and len(before) < len(after) and _has_grown(before, after),
+                holds_time or (may_be and _is_progress(before, after)),
             )
         )
 
 
 def changes(
-    before: Fields, after: Fields, shows: Shows = Shows.NOTHING, at: Place = ROOT
+    before: Fields, after: Fields, shows: Shows = Shows.NOTHING, *, within: str = ""
 ) -> Leaves:
-    """Return the leaves that differ in fields of an object, or of what is at a place of it.
+    """Return the leaves that differ in fields of an object, or of the field that is named.
 
     `shows`: which of their values are kept.
     Raises msgspec.MsgspecError and RecursionError for values that cannot be decoded.
     """
-    found = _Found(shows)
+    found, at = _Found(shows), below(ROOT, within) if within else ROOT
     with suppress(_FullError):
         for key in {**after, **before}:
             old, new = before.get(key, _NULL), after.get(key, _NULL)
@@ -322,3 +322,50 @@ def identities(values: list[Any]) -> tuple[str, Sequence[str | int]]:
         if set(map(type, names)) == _TEXTS and len(set(names)) == len(names):
             return field, names
     return "", range(len(values))
+
+
+def _is_moment(value: Any) -> bool:
+    """Whether a value may say when: a date, seconds since the epoch, or nothing at all.
+
+    A label `example.org/runtime` or a field `backupTime` has the name of a time, and holds none.
+    """
+    if isinstance(value, str):
+        return not value or _MOMENT.match(value) is not None
+    if isinstance(value, int | float):
+        return value == 0 or value >= _EARLIEST
+    return not value
+
+
+def _is_progress(old: Any, new: Any) -> bool:
+    """Whether a value says when, or is a larger number than before or the first one."""
+    if type(new) in _NUMBERS:
+        return old is None or (type(old) in _NUMBERS and bool(old < new))
+    was = "" if old is None else old
+    if not new or type(was) is not str or type(new) is not str:
+        return False
+    is_number = new.isdecimal() and (not was or was.isdecimal())
+    is_larger = is_number and (len(was), was) < (len(new), new)
+    return is_larger or (_is_moment(was) and _is_moment(new))
+
+
+def _has_grown(old: str, new: str) -> bool:
+    """Whether the new text is the old one with something added at one place."""
+    if not 0 < len(old) < len(new):
+        return False
+    same = bisect(range(len(old)), 0, key=lambda end: not new.startswith(old[: end + 1]))
+    return new.endswith(old[same:])
+
+
+def _is_reordered(old: str, new: str) -> bool:
+    """Whether a text, or what it encodes, has its lines, or items of a list, in another order."""
+    if not _LINES.search(text := _decoded(old)):
+        return False
+    return sorted(_LINES.split(text)) == sorted(_LINES.split(_decoded(new)))
+
+
+def _decoded(text: str) -> bytes:
+    """Return what a value of a Secret encodes; of other texts the text."""
+    try:
+        return b64decode(text, validate=True)
+    except ValueError:
+        return text.encode()

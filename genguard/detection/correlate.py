@@ -193,7 +193,7 @@ class Correlator:
             return
         # A clock of another replica may be behind: no time is running out there.
         self.now = max(self.now, fact.time)
-        key = join_key(fact)
+        key = fact.join_key
         yield from self._overdue(self.now, MOST_AT_ONCE)
         if not is_manager(key.user):
             self._note_call(fact.phase, _kind_of(fact))
@@ -424,16 +424,6 @@ class Correlator:
             return False
         # One registration is for all kinds of Kubernetes itself; custom ones are added one by one.
         return self._creates_built_in and _is_built_in(group)
-
-
-def join_key(fact: Fact) -> JoinKey:
-    """Return what all phases of a write have in common: a creation has a uid at its end."""
-    return without_uid(fact.key) if fact.operation is Operation.CREATE else fact.key
-
-
-def without_uid(key: JoinKey) -> JoinKey:
-    """Return the key of a place: of whatever object is created there."""
-    return msgspec.structs.replace(key, uid="") if key.uid else key
 
 
 def _kind(key: JoinKey) -> _Registered:

@@ -15,14 +15,7 @@ import msgspec
 from genguard.admission.matching import ResourceKind
 from genguard.admission.review import AdmissionRequest, JoinKey, ObjectName, Operation, Phase
 from genguard.detection.causes import followed
-from genguard.detection.correlate import (
-    MOST_RESOURCES,
-    Completeness,
-    Correlator,
-    Joined,
-    join_key,
-    without_uid,
-)
+from genguard.detection.correlate import MOST_RESOURCES, Completeness, Correlator, Joined
 from genguard.detection.damage import survives
 from genguard.detection.fact import Fact
 from genguard.detection.finding import Finding
@@ -105,7 +98,7 @@ class Detection:
             if key is None or key.user == self._own_user:
                 return None  # values that genguard puts back are nobody's loop
             is_creation = request.operation is Operation.CREATE
-            known = self._correlator.known(without_uid(key) if is_creation else key)
+            known = self._correlator.known(key.place if is_creation else key)
             was_refused = is_creation and self._refused.was_refused(key)
             return reduce(
                 phase,
@@ -197,7 +190,7 @@ class Detection:
 
     def _unseen_phases(self, fact: Fact) -> Iterator[Phase]:
         """Yield the implied phases of a fact that were not seen of its write."""
-        known = self._correlator.known(join_key(fact))
+        known = self._correlator.known(fact.join_key)
         if any(one.phase in fact.implied and one.phase not in one.implied for one in known):
             return  # one came by itself: it is registered by now
         seen = {one.phase for one in known}
@@ -254,7 +247,7 @@ class Detection:
 
     def _note(self, fact: Fact) -> None:
         """Note where webhooks change writes, before these writes are judged: loops are fast."""
-        known = self._correlator.known(join_key(fact))
+        known = self._correlator.known(fact.join_key)
         if fact.operation is Operation.CREATE and known and known[0].phase is not Phase.INTENT:
             return  # of another one in its place
         if known and not known[-1].shows_same_as(fact):

@@ -126,6 +126,11 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return _made(self) == _made(other)
 
     @property
+    def join_key(self) -> JoinKey:
+        """Return what all phases of a write have in common: a creation has a uid at its end."""
+        return self.key.place if self.operation is Operation.CREATE else self.key
+
+    @property
     def object(self) -> ObjectKey:
         """Return the object that is updated; of a creation or deletion the place, without a uid."""
         key = self.key

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from math import inf
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -22,6 +22,8 @@ _ENDING_PART: Final = 7
 from a seventh of this time on, 9 s, or until its next sign is overdue."""
 _OVERDUE: Final = 4 / 3
 """Of its pace: a loop that turns once a minute is overdue after 80 s."""
+State = Literal["open", "quiet", "resolved"]
+STATES: Final[tuple[State, ...]] = ("open", "quiet", "resolved")
 
 
 class _Ranked(StrEnum):

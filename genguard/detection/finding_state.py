@@ -8,7 +8,7 @@ import msgspec
 
 from genguard.detection.damage import Damage
 from genguard.detection.fact import Seconds
-from genguard.detection.finding import Actor, Confidence, Severity
+from genguard.detection.finding import STATES, Actor, Confidence, Severity, State
 from genguard.detection.question import Blame, Signal
 from genguard.detection.questions import FINDINGS
 from genguard.detection.sample import is_complete, sample_of
@@ -17,9 +17,7 @@ from genguard.detection.write import ObjectKey, Requester, Write, is_manager
 from genguard.objects.bounded import count_often
 from genguard.objects.metadata import rfc3339
 
-State = Literal["open", "quiet", "resolved"]
 Event = Literal["a sign", "at rest, damage left", "at rest, none left", "damage gone"]
-STATES: Final[tuple[State, ...]] = ("open", "quiet", "resolved")
 _NEXT: Final[dict[Event, tuple[State, State, State]]] = {
     # where it was:          open        quiet       resolved
     "a sign":               ("open",     "open",     "open"),

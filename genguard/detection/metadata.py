@@ -12,15 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from genguard.detection.changes import (
-    MOST_LEAVES,
-    ROOT,
-    Leaves,
-    below,
-    by_pointer,
-    changes,
-    item_name,
-)
+from genguard.detection.changes import MOST_LEAVES, Leaves, by_pointer, changes, item_name
 from genguard.detection.diff import Diff, compare
 from genguard.detection.values import Shows, digest_of
 from genguard.detection.write import NAMES
@@ -80,15 +72,14 @@ def _fields(told: tuple[Any, ...]) -> Fields:
 
 def _read(old: Fields, new: Fields, shows: Shows) -> Leaves:
     """Return the leaves that differ; raises msgspec.MsgspecError for values of another type."""
-    at = below(ROOT, "metadata")
     old_texts, new_texts = (
         {key: raw for key, raw in one.items() if key in _TEXTS} for one in (old, new)
     )
-    texts = changes(old_texts, new_texts, shows, at)
+    texts = changes(old_texts, new_texts, shows, within="metadata")
     is_cut = len(texts) == MOST_LEAVES
     # That an item of a set is there may be told, but of a Secret.
     marks = shows if shows is Shows.NOTHING else Shows.ALL
-    items = changes(_sets(old, shows), _sets(new, shows), marks, at)
+    items = changes(_sets(old, shows), _sets(new, shows), marks, within="metadata")
     found = [one for one in texts if is_cut or _is_told(one.key)]
     found += [msgspec.structs.replace(one, pointer=to_pointer(one.key[:2])) for one in items]
     return tuple(sorted(found, key=by_pointer)[:MOST_LEAVES])

@@ -10,8 +10,6 @@ A digest says whether two values are equal, and nothing else about the values.
 
 import re
 import zlib
-from base64 import b64decode
-from bisect import bisect
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -57,12 +55,6 @@ _ITEM: Final = 3
 _TIME: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})"
 )
-_MOMENT: Final = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{9,19}(\.[0-9]+)?$|[A-Z][a-z]{2},? .*[0-9]{2}:[0-9]{2}:"
-)
-_EARLIEST: Final = 100_000_000
-"""Seconds since the epoch: of 1973."""
-_NUMBERS: Final = frozenset({int, float})
 _TRUTHS: Final = frozenset({"True", "False", "Unknown"})
 _REASON: Final = re.compile(r"[A-Z][A-Za-z]{0,63}")
 """Letters alone: what is made at random, as a token, nearly always has a digit."""
@@ -114,29 +106,6 @@ def _is_time(value: str) -> bool:
     return value[4:5] == "-" and len(value) <= _LONGEST_TIME and bool(_TIME.fullmatch(value))
 
 
-def is_moment(value: Any) -> bool:
-    """Whether a value may say when: a date, seconds since the epoch, or nothing at all.
-
-    A label `example.org/runtime` or a field `backupTime` has the name of a time, and holds none.
-    """
-    if isinstance(value, str):
-        return not value or _MOMENT.match(value) is not None
-    if isinstance(value, int | float):
-        return value == 0 or value >= _EARLIEST
-    return not value
-
-
-def is_progress(old: Any, new: Any) -> bool:
-    """Whether a value says when, or is a larger number than before or the first one."""
-    if type(new) in _NUMBERS:
-        return old is None or (type(old) in _NUMBERS and bool(old < new))
-    was = "" if old is None else old
-    if not new or type(was) is not str or type(new) is not str:
-        return False
-    is_number = new.isdecimal() and (not was or was.isdecimal())
-    return (is_number and (len(was), was) < (len(new), new)) or (is_moment(was) and is_moment(new))
-
-
 def _is_word(value: str, field: str) -> bool:
     """Whether a field of a condition has a value that stands for one of few."""
     if field == "status":
@@ -150,29 +119,3 @@ def _is_word(value: str, field: str) -> bool:
 def is_condition_type(text: str) -> bool:
     """Whether a text reads like the type of a condition: `Ready`, `example.com/Healthy`."""
     return _TYPE.fullmatch(text) is not None
-
-
-def has_grown(old: str, new: str) -> bool:
-    """Whether the new text is the old one with something added at one place."""
-    if not 0 < len(old) < len(new):
-        return False
-    same = bisect(range(len(old)), 0, key=lambda end: not new.startswith(old[: end + 1]))
-    return new.endswith(old[same:])
-
-
-_LINES: Final = re.compile(rb"[\n,{}\[\]]")
-
-
-def is_reordered(old: str, new: str) -> bool:
-    """Whether a text, or what it encodes, has its lines, or items of a list, in another order."""
-    if len(old) != len(new) or not _LINES.search(text := _decoded(old)):
-        return False
-    return sorted(_LINES.split(text)) == sorted(_LINES.split(_decoded(new)))
-
-
-def _decoded(text: str) -> bytes:
-    """Return what a value of a Secret encodes; of other texts the text."""
-    try:
-        return b64decode(text, validate=True)
-    except ValueError:
-        return text.encode()

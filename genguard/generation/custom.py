@@ -5,19 +5,12 @@ each CRD version, so the answer belongs to (group, version, resource).
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
 from genguard.generation.flipped_conditions import condition_fault
-from genguard.generation.strategy import (
-    Equality,
-    OnCreate,
-    OnDelete,
-    Propagation,
-    Strategy,
-    SubresourceRule,
-)
+from genguard.generation.strategy import CUSTOM, Strategy
 
 
 class BadDefinitionError(ValueError):
@@ -81,7 +74,6 @@ class CustomResources:
 
 _METADATA: Final = frozenset({"metadata"})
 _METADATA_AND_STATUS: Final = frozenset({"metadata", "status"})
-_SUBRESOURCES: Final = {"status": SubresourceRule.KEEP, "scale": SubresourceRule.SCALE}
 
 
 def custom_strategy(resource: CustomResource) -> Strategy:
@@ -92,19 +84,9 @@ def custom_strategy(resource: CustomResource) -> Strategy:
     out, and the caller says so when status is what changed.
     """
     keeps_status_apart = resource.status is not StatusSubresource.ABSENT
-    return Strategy(
-        group=resource.group,
-        resource=resource.resource,
-        kind=resource.kind,
-        on_create=OnCreate.ONE,
-        compare=("",),
-        equality=Equality.UNTYPED,
-        subresources=_SUBRESOURCES,
-        on_delete=OnDelete.FINALIZERS,
-        propagation=Propagation.BACKGROUND,
-        excluded=_METADATA_AND_STATUS if keeps_status_apart else _METADATA,
-        source="apiextensions-apiserver/pkg/registry/customresource/strategy.go",
-    )
+    excluded = _METADATA_AND_STATUS if keeps_status_apart else _METADATA
+    group, plural, kind = resource.group, resource.resource, resource.kind
+    return replace(CUSTOM, group=group, resource=plural, kind=kind, excluded=excluded)
 
 
 def from_definition(definition: Mapping[str, Any]) -> tuple[CustomResource, ...]:

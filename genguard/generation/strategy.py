@@ -87,6 +87,13 @@ class Strategy:
         return self.on_create is OnCreate.KEPT
 
 
+CUSTOM: Final = Strategy(
+    "", "", "", OnCreate.ONE, ("",), Equality.UNTYPED,
+    {"status": SubresourceRule.KEEP, "scale": SubresourceRule.SCALE},
+    OnDelete.FINALIZERS, Propagation.BACKGROUND,
+    source="apiextensions-apiserver/pkg/registry/customresource/strategy.go",
+)  # fmt: skip
+"""Of custom resources, without the names of one."""
 _LONGEST_MINOR: Final = 3
 
 

@@ -71,7 +71,7 @@ class Anonymous:
         self._is_builtin = False
         """Whether the object that is replaced is of a kind of Kubernetes."""
         self._first: Final = min((moment(line["time"]) for line in lines), default=_BEGIN)
-        self.writes: Final = [tuple(map(self._line, write)) for write in writes]
+        self.writes: Final = [RecordedWrite(map(self._line, write)) for write in writes]
 
     def what_of(self, found: Finding) -> tuple[str, tuple[str, str, str], str]:
         """Return what is found, of which object, and its subresource, replaced."""

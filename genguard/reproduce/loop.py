@@ -18,18 +18,7 @@ from genguard.generation.table import kind_of
 from genguard.objects.fields import ABSENT, get, to_pointer
 from genguard.objects.metadata import SET_BY_SERVER
 from genguard.patch.merge import merge_patch, merge_patch_between
-from genguard.reproduce.recorded import (
-    Document,
-    RecordedWrite,
-    asked,
-    generations,
-    is_refused,
-    moment,
-    object_of,
-    place_of,
-    request_of,
-    user_of,
-)
+from genguard.reproduce.recorded import Document, RecordedWrite, moment, place_of, request_of
 
 Field = tuple[str, ...]
 """Names of a field, from the outside."""
@@ -130,14 +119,14 @@ def loop_of(
     # The last write of a refused one is its last try, whether or not it was admitted.
     refused = _kind_of(writes[-1]) if found.detector == RETRY.name else None
     made = [
-        _write_of(several, writes, is_refused=kind == refused or is_refused(several[0]))
+        _write_of(several, writes, is_refused=kind == refused or several[0].is_refused)
         for kind, several in kinds.items()
     ]
     places = {kind: place for place, kind in enumerate(kinds)}
     order: list[tuple[int, int]] = []
     known: dict[_Object, int] = {}
     for write in writes:
-        where, (first, last) = object_of(write), generations(write)
+        where, (first, last) = write.object, write.generations
         if first > known.get(where, first):  # a change of the spec was left out
             move = Write("somebody", "move", *where)
             if move not in made:
@@ -155,7 +144,7 @@ def loop_of(
     numbers = {one.field for write in made for one in write.held}
     return Loop(
         "info" if severity == "info" else "warning",
-        "" if _is_by_webhook(effects, found) else (users or [user_of(writes[-1])])[-1],
+        "" if _is_by_webhook(effects, found) else (users or [writes[-1].user])[-1],
         tuple(_beginning(writes, numbers)),
         tuple(made),
         effects,
@@ -167,11 +156,11 @@ def loop_of(
 
 def _kind_of(write: RecordedWrite) -> tuple[Any, ...]:
     """Return what tells kinds of writes apart: who writes what, and whether it is refused."""
-    request = request_of(write[0])
+    request = write.request
     *where, name = place_of(request)
     operation = request["operation"]
     named = name if operation == "UPDATE" else ""  # a server may make another name each time
-    return *where, named, user_of(write), operation, is_refused(write)
+    return *where, named, write.user, operation, write.is_refused
 
 
 def _pace(writes: Sequence[RecordedWrite]) -> float:
@@ -197,8 +186,8 @@ def _write_of(
 
     writes  all of the recording, which show the numbers of other objects at the time
     """
-    request = request_of(several[0][0])
-    pairs = [asked(one) for one in several]
+    request = several[0].request
+    pairs = [one.asked for one in several]
     verb = _VERBS[request["operation"]]
     based = [[get(one, "metadata", "resourceVersion") for one in pair] for pair in pairs]
     if verb == "patch" and all(stored != sent for stored, sent in based):
@@ -220,7 +209,7 @@ def _write_of(
     }
     plural, below, namespace, name = place_of(request)
     return Write(
-        user_of(several[0]),
+        several[0].user,
         verb,
         plural,
         namespace,
@@ -239,9 +228,9 @@ def _once(values: Sequence[Any]) -> tuple[Any, ...]:
 
 def _change_of(write: RecordedWrite, verb: str, *, is_refused: bool) -> Document:
     """Return what a write changes: a merge patch, or of another verb a whole object."""
-    old, new = asked(write)
+    old, new = write.asked
     if verb == "delete":
-        return {"metadata": {"name": object_of(write)[-1]}}
+        return {"metadata": {"name": write.object[-1]}}
     if is_refused and "generateName" in (new.get("metadata") or {}):
         new = {**new, "metadata": {**new["metadata"], "name": ""}}  # another one in each try
     if verb != "patch":
@@ -280,8 +269,8 @@ def _others_then(
     """Return the metadata of other objects at a write: what the next write of each is based on."""
     found: dict[_Object, Document] = {}
     for later in writes[writes.index(write) :]:
-        found.setdefault(object_of(later), asked(later)[0].get("metadata") or {})
-    found.pop(object_of(write), None)
+        found.setdefault(later.object, later.asked[0].get("metadata") or {})
+    found.pop(write.object, None)
     return list(found.items())
 
 
@@ -290,11 +279,11 @@ def _effects_of(writes: Sequence[RecordedWrite]) -> Iterator[Effect]:
     calls: dict[tuple[str, str, Field], list[Any]] = {}
     unasked: set[tuple[str, str, Field]] = set()
     for write in writes:
-        plural, below, *_ = place_of(request_of(write[0]))
-        target = f"{plural}/{below}".rstrip("/"), str(request_of(write[0])["operation"])
+        plural, below, *_ = place_of(write.request)
+        target = f"{plural}/{below}".rstrip("/"), str(write.request["operation"])
         mutating = [line for line in write if line["phase"] != "outcome"]
         shown = [request_of(line).get("object") or {} for line in mutating]
-        asks_nothing = not any(_differences(*asked(write)))
+        asks_nothing = not any(_differences(*write.asked))
         for before, after in pairwise(shown):
             for field, new in _differences(before, after):
                 key = (*target, field)
@@ -359,8 +348,8 @@ def _other_values(change: Any) -> Any:
 def _beginning(writes: Sequence[RecordedWrite], numbers: AbstractSet[Field]) -> Iterator[Document]:
     """Yield the objects that are there before the first write, without fields of numbers."""
     seen = set()
-    for write in sorted(writes, key=lambda one: asked(one)[0].get("kind") == "Scale"):
-        where, (old, _), request = object_of(write), asked(write), request_of(write[0])
+    for write in sorted(writes, key=lambda one: one.asked[0].get("kind") == "Scale"):
+        where, (old, _), request = write.object, write.asked, write.request
         if where not in seen:
             seen.add(where)
             if old and request["operation"] != "CREATE":
@@ -370,7 +359,7 @@ def _beginning(writes: Sequence[RecordedWrite], numbers: AbstractSet[Field]) -> 
                     group, resource = scaled.get("group", ""), scaled["resource"]
                     whole["apiVersion"] = f"{group}/{scaled['version']}".lstrip("/")
                     whole["kind"] = kind_of(group, resource) or "Scaled"
-                same = (request_of(w[0])["operation"] for w in writes if object_of(w) == where)
+                same = (w.request["operation"] for w in writes if w.object == where)
                 if ("DELETE", "UPDATE") in pairwise(same):  # something holds it
                     whole["metadata"]["finalizers"] = whole["metadata"].get("finalizers") or _HELD
                 yield whole

@@ -10,8 +10,47 @@ from genguard.objects.served import resource_name
 from genguard.replay import Replay
 
 Document = dict[str, Any]
-RecordedWrite = tuple[Document, ...]
-"""The lines `{"time", "phase", "review"}` of one write, in the order in which they were shown."""
+
+
+class RecordedWrite(tuple[Document, ...]):
+    """The lines `{"time", "phase", "review"}` of one write, in the order of their phases."""
+
+    __slots__ = ()
+
+    @property
+    def request(self) -> Document:
+        """The AdmissionRequest of its first line."""
+        return request_of(self[0])
+
+    @property
+    def object(self) -> tuple[str, str, str]:
+        """Which object is written: `deployments.apps`, namespace and name."""
+        plural, _, namespace, name = place_of(self.request)
+        return plural, namespace, name
+
+    @property
+    def user(self) -> str:
+        """Who writes; "" where the review does not say it."""
+        return str((self.request.get("userInfo") or {}).get("username", ""))
+
+    @property
+    def asked(self) -> tuple[Document, Document]:
+        """What was stored, and what the requester sent."""
+        return self.request.get("oldObject") or {}, self.request.get("object") or {}
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether it has no outcome: somebody refused it. A delete has none."""
+        return bool(self[-1]["phase"] != "outcome" and self.request["operation"] != "DELETE")
+
+    @property
+    def generations(self) -> tuple[int, int]:
+        """The generation before it and after it; 0 where there is none."""
+        before, after = self.request.get("oldObject"), request_of(self[-1]).get("object")
+        found = [((x or {}).get("metadata") or {}).get("generation", 0) for x in (before, after)]
+        return int(found[0]), int(found[1])
+
+
 NewReplay = Callable[[], Replay]
 """Makes a replay that has seen nothing yet."""
 
@@ -37,39 +76,10 @@ def place_of(request: Document) -> tuple[str, str, str, str]:
     return plural, request.get("subResource", ""), request.get("namespace", ""), str(named or "")
 
 
-def object_of(write: RecordedWrite) -> tuple[str, str, str]:
-    """Return which object is written: `deployments.apps`, namespace and name."""
-    plural, _, namespace, name = place_of(request_of(write[0]))
-    return plural, namespace, name
-
-
 def what_of(found: Finding) -> tuple[str, tuple[str, str, str], str]:
-    """Return what is found, of which object, as `object_of` says it, and its subresource."""
+    """Return what is found, of which object, as a write says it, and its subresource."""
     where = found.subject
     return found.detector, (where.resource_name, where.namespace, where.name), found.subresource
-
-
-def user_of(write: RecordedWrite) -> str:
-    """Return who writes; "" where the review does not say it."""
-    return str((request_of(write[0]).get("userInfo") or {}).get("username", ""))
-
-
-def asked(write: RecordedWrite) -> tuple[Document, Document]:
-    """Return what was stored, and what the requester sent."""
-    request = request_of(write[0])
-    return request.get("oldObject") or {}, request.get("object") or {}
-
-
-def is_refused(write: RecordedWrite) -> bool:
-    """Whether a write has no outcome: somebody refused it. A delete has none."""
-    return bool(write[-1]["phase"] != "outcome" and request_of(write[0])["operation"] != "DELETE")
-
-
-def generations(write: RecordedWrite) -> tuple[int, int]:
-    """Return the generation before a write and after it; 0 where there is none."""
-    before, after = request_of(write[0]).get("oldObject"), request_of(write[-1]).get("object")
-    found = [((one or {}).get("metadata") or {}).get("generation", 0) for one in (before, after)]
-    return int(found[0]), int(found[1])
 
 
 def writes_of(lines: Iterable[bytes]) -> tuple[list[RecordedWrite], list[str]]:
@@ -98,7 +108,7 @@ def writes_of(lines: Iterable[bytes]) -> tuple[list[RecordedWrite], list[str]]:
         open_by_key[key].append(line)
         if line["phase"] == "outcome":
             del open_by_key[key]
-    return [tuple(one) for one in writes], faults
+    return [*map(RecordedWrite, writes)], faults
 
 
 def _key(request: Document) -> tuple[str, ...]:

@@ -13,7 +13,6 @@ from genguard.reproduce.recorded import (
     NotFoundError,
     RecordedWrite,
     findings_in,
-    object_of,
     request_of,
     what_of,
 )
@@ -46,7 +45,7 @@ def reduced(
         found = findings_in(some, new_replay)
         return any(_is_same(sought, one) for one in found if one.objects is None)
 
-    own = [one for one in writes if object_of(one) == what_of(sought)[1]]
+    own = [one for one in writes if one.object == what_of(sought)[1]]
     start = own if holds(own) else list(writes)
     if not holds(start):
         raise NotFoundError("these writes do not give the finding")
@@ -137,7 +136,7 @@ def _named(at: Field, name: str | int) -> Field:
 def _without(writes: Sequence[RecordedWrite], gone: AbstractSet[Field]) -> list[RecordedWrite]:
     """Return the writes without these fields."""
     return [
-        tuple(
+        RecordedWrite(
             {**line, "review": {**line["review"], "request": _pruned(request_of(line), (), gone)}}
             for line in write
         )

@@ -21,8 +21,6 @@ from genguard.reproduce.recorded import (
     RecordedWrite,
     encode,
     findings_in,
-    object_of,
-    request_of,
     what_of,
 )
 from genguard.reproduce.reduce import reduced
@@ -62,9 +60,7 @@ def reproducer(
     small = reduced(writes, found, new_replay)
     names = Anonymous(small)
     made, wanted = (small, what_of(found)) if keeps_names else (names.writes, names.what_of(found))
-    with_status = {
-        object_of(one)[0] for one in writes if request_of(one[0]).get("subResource") == "status"
-    }
+    with_status = {one.object[0] for one in writes if one.request.get("subResource") == "status"}
     definitions = tuple(_definitions(small, made, with_status))
     options = ReviewOptions(
         audit_only=True,
@@ -78,9 +74,9 @@ def reproducer(
             "the finding is not made with other names, or not without the registrations of the "
             "cluster"
         )
-    answered = {object_of(one)[0] for one in writes if one[-1]["phase"] == "outcome"}
+    answered = {one.object[0] for one in writes if one[-1]["phase"] == "outcome"}
     played = [
-        one if object_of(old)[0] in answered else (*one, {**one[-1], "phase": "outcome"})
+        one if old.object[0] in answered else RecordedWrite((*one, {**one[-1], "phase": "outcome"}))
         for old, one in zip(small, made, strict=True)  # of others nobody knows what was refused
     ]
     loop = loop_of(played, same, severity=found.severity, server_version=server_version)
@@ -98,13 +94,13 @@ def _definitions(
     kinds: dict[str, Document] = {}
     subresources: dict[str, Document] = {}
     for old, write in zip(small, made, strict=True):
-        request, plural = request_of(write[0]), object_of(write)[0]
+        request, plural = write.request, write.object[0]
         if request["resource"].get("group", "") in BUILTIN:
             continue
         below = subresources.setdefault(plural, {})
         if plural not in kinds or kinds[plural].get("subResource") == "scale":
             kinds[plural] = request  # a Scale is of another kind
-        if object_of(old)[0] in with_status:
+        if old.object[0] in with_status:
             below["status"] = {}
         if request.get("subResource") == "scale":
             below["scale"] = _PATHS_OF_SCALE

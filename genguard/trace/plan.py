@@ -23,13 +23,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
-from genguard.admission.matching import (
-    NAME_LABEL,
-    TRACE_LABEL,
-    Matched,
-    Registration,
-    read_configurations,
-)
+from genguard.admission.matching import NAME_LABEL, TRACE_LABEL, Matched, read_configurations
 from genguard.objects.selectors import Truth
 from genguard.objects.served import Served
 from genguard.shipped import shipped
@@ -120,8 +114,7 @@ class Plan:
 
 def make_plan(documents: Sequence[Mapping[str, Any]], traced: Traced, run: str) -> Plan:
     """Read all MutatingWebhookConfigurations and choose the names of the observers."""
-    observed = [one for one in documents if not is_observer(one)]
-    found = _candidates(read_configurations(observed), traced)
+    found = _candidates(documents, traced)
     names = sorted(one["metadata"]["name"] for one in documents)
     first = found[0].configuration if found else None
     slots = [Slot((), between("", first, run))]
@@ -154,19 +147,15 @@ def changed(
 
 
 def _versions(documents: Sequence[Mapping[str, Any]], traced: Traced) -> set[tuple[str, str, int]]:
-    observed = [one for one in documents if not is_observer(one)]
-    acting = {one.configuration for one in _candidates(read_configurations(observed), traced)}
-    every = [one["metadata"] for one in observed]
-    return {
-        (one["name"], one["uid"], one.get("generation", 0))
-        for one in every
-        if one["name"] in acting
-    }
+    acting = {one.configuration for one in _candidates(documents, traced)}
+    every = (one["metadata"] for one in documents if not is_observer(one))
+    known = (one for one in every if one["name"] in acting)
+    return {(one["name"], one["uid"], one.get("generation", 0)) for one in known}
 
 
-def _candidates(registered: Sequence[Registration], traced: Traced) -> list[Candidate]:
+def _candidates(documents: Iterable[Any], traced: Traced) -> list[Candidate]:
     found: dict[str, dict[str, tuple[str, ...]]] = {}
-    for one in registered:
+    for one in read_configurations(documents):
         for subresource in traced.subresources:
             if one.covers(traced.write("UPDATE", subresource)) is not Truth.FALSE:
                 hooks = found.setdefault(one.configuration, {})

@@ -11,7 +11,7 @@ from tests.dashboard.stories import Story
 from tests.monitoring.rules import RUNBOOKS
 from tests.waiting import patiently
 from webhook.dashboard.routes import PAGES
-from webhook.server.access import TokenFile, by_token
+from webhook.server.access import TokenFile
 from webhook.server.settings import Settings
 
 OPEN = ("/livez", "/readyz")
@@ -27,7 +27,7 @@ async def guarded(tmp_path):
     file = tmp_path / "token"
     file.write_text(TOKEN)
     file.chmod(0o600)
-    async with serving(tmp_path, access=by_token(TokenFile(file))) as run:
+    async with serving(tmp_path, access=TokenFile(file)) as run:
         yield run
 
 

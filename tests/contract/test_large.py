@@ -16,7 +16,7 @@ from tests.contract.costly import COSTLY, NEARLY_LARGE
 from tests.contract.service import PATIENT, Running, serving
 from tests.reviews import clobbered, make_review
 from tests.waiting import PATIENCE
-from webhook.server.body import is_large
+from webhook.server.body import LargeReviews
 from webhook.server.options import Limits
 
 OPTIONS = ReviewOptions(generation_patch=GenerationPatch.ALWAYS)
@@ -76,7 +76,7 @@ async def test_an_intent_that_came_in_a_large_review_is_put_back_into_the_next(r
 def test_a_body_of_many_values_is_small_and_yet_a_large_review(name):
     for path, body in COSTLY[name](0):
         assert len(body) < LARGE, path
-        assert is_large(body, Limits()), path
+        assert LargeReviews(Limits()).takes(body), path
 
 
 @pytest.mark.parametrize("name", NEARLY_LARGE)
@@ -84,7 +84,7 @@ def test_a_body_of_nearly_too_many_values_is_judged_on_the_event_loop(name):
     for _, body in NEARLY_LARGE[name](0):
         limits = Limits()
         assert limits.large_values * 0.95 < count_values(body)
-        assert not is_large(body, limits)
+        assert not LargeReviews(limits).takes(body)
 
 
 @pytest.mark.parametrize("name", ["containers resized", "conditions cleared"])

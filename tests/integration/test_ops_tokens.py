@@ -23,7 +23,7 @@ from tests.controlplane.granting import granted
 from tests.controlplane.plane import ControlPlane
 from webhook.cluster.connection import connected, review_token
 from webhook.cluster.rest import Rest
-from webhook.server.access import Part, ReviewedTokens, TokenFile, Tokens, by_token
+from webhook.server.access import Part, ReviewedTokens, TokenFile, Tokens
 
 _NAMESPACE = "genguard-system"
 _ACCOUNTS = f"/api/v1/namespaces/{_NAMESPACE}/serviceaccounts"
@@ -193,6 +193,6 @@ async def test_no_other_scheme_carries_a_token(
 ) -> None:
     header = sent.format(issued(apiserver, "viewer"))
     request = make_mocked_request("GET", "/", headers={"Authorization": header})
-    refusal = await by_token(by_cluster)(request, Part.OBSERVED)
+    refusal = await by_cluster(request, Part.OBSERVED)
     assert refusal is not None
     assert refusal.status == 401

@@ -104,7 +104,7 @@ class Certificates:
 
     async def _secret(self) -> Document:
         path = path_of(secret_of(self.namespace, self.secret))
-        found: Document | None = await if_there(self.calls.call("GET", path))
+        found = await if_there(self.calls.call("GET", path))
         if found is None:
             text = f"there is no Secret {self.secret}; genguard install makes it"
             raise RefusedError(HTTPStatus.NOT_FOUND, text)

@@ -142,10 +142,8 @@ class DryRuns:
 
     async def find(self, manifest: Document) -> Document | None:
         """Return the stored object, None where there is none. Raises RefusedError or UNREACHED."""
-        found: Document | None = await if_there(
-            self.admission.rest.get(self.path(manifest), kind=self.served.kind)
-        )
-        return found
+        path, kind = self.path(manifest), self.served.kind
+        return await if_there(self.admission.rest.get(path, kind=kind))
 
     async def pause(self) -> None:
         """See Cluster.pause."""
@@ -155,7 +153,7 @@ class DryRuns:
         """See Cluster.apply. What no webhook lets pass as a dry run is taken as it is asked for."""
         params = {"dryRun": "All", "force": "true", "fieldManager": self.manager}
         try:
-            applied: Document = await self.admission.acting.call(
+            return await self.admission.acting.call(
                 "PATCH", self.path(manifest), manifest, params=params, content_type=APPLY_PATCH
             )
         except RefusedError as error:
@@ -165,7 +163,6 @@ class DryRuns:
                 raise RefusedApplyError(str(error)) from error
             self.left_out["the API server"] = f"defaults and policies are not seen: {error}"
             return manifest
-        return applied
 
     def matches(self, webhook: str, review: Document) -> bool:
         """See Cluster.matches."""

@@ -52,8 +52,7 @@ _REFUSED_SECONDS: Final = 10.0
 
 async def find(rest: Rest, document: Mapping[str, Any]) -> Document | None:
     """Return the stored object of this kind and name, if any. Raises RefusedError or UNREACHED."""
-    found: Document | None = await if_there(rest.get(path_of(document), kind=document["kind"]))
-    return found
+    return await if_there(rest.get(path_of(document), kind=document["kind"]))
 
 
 async def apply(rest: Rest, document: Document, *, dry_run: bool = False) -> Document:
@@ -71,8 +70,7 @@ async def apply(rest: Rest, document: Document, *, dry_run: bool = False) -> Doc
         method, body, form = "PUT", merged(document, live) | {"metadata": metadata}, JSON
     else:
         method, path, form = "POST", collection_of(document), JSON
-    applied: Document = await rest.call(method, path, body, params=params, content_type=form)
-    return applied
+    return await rest.call(method, path, body, params=params, content_type=form)
 
 
 async def plan_step(rest: Rest, document: Document) -> Step:

@@ -115,7 +115,7 @@ class Rest:
         """The URL of the API server."""
         return str(self._api.configuration.host)
 
-    async def get(self, path: str, *, kind: str = "") -> Any:
+    async def get(self, path: str, *, kind: str = "") -> dict[str, Any]:
         """Read an object of this kind, or a discovery document. Raises as `call` does."""
         found = await self.call("GET", path)
         if kind and (
@@ -196,7 +196,7 @@ class Rest:
         *,
         params: dict[str, str] | None = None,
         content_type: str = JSON,
-    ) -> Any:
+    ) -> dict[str, Any]:
         """Send one request, and return the decoded answer. Raises RefusedError or UNREACHED."""
         async with asyncio.timeout(_SECONDS):
             response = await self._granted(
@@ -331,7 +331,7 @@ async def _content(response: aiohttp.ClientResponse, path: str) -> bytes:
     return bytes(found)
 
 
-def _decoded(path: str, content: bytes) -> Any:
+def _decoded(path: str, content: bytes) -> dict[str, Any]:
     """Decode an answer; raises RefusedError where it is not of an API server."""
     try:
         found = msgspec.json.decode(content)

@@ -18,20 +18,9 @@ import msgspec
 from genguard.objects.fields import get
 from genguard.objects.metadata import version_number
 from genguard.objects.served import Served
+from genguard.status import published
 from genguard.status.assessment import Assessment
-from genguard.status.published import (
-    LABEL,
-    MANAGER,
-    TYPES,
-    Document,
-    NotPublishableError,
-    StoredConditions,
-    items_to_apply,
-    items_to_release,
-    read_schema,
-    read_stored,
-    verdicts,
-)
+from genguard.status.published import Document
 from webhook.cluster.event import tell
 from webhook.cluster.following import DEFINITIONS
 from webhook.cluster.rest import APPLY_PATCH, UNREACHED, RefusedError, Rest, if_there
@@ -54,7 +43,7 @@ class _Object:
 
     served: Served
     document: Document
-    stored: StoredConditions
+    stored: published.StoredConditions
     ours: set[str] = field(default_factory=set)
     """The conditions that this process has seen as its own."""
     stopped: set[str] = field(default_factory=set)
@@ -87,12 +76,12 @@ class StatusPublisher:
         definition = await if_there(self.calls.call("GET", path))
         if definition is None:
             text = "it is no custom resource: its own controller in Kubernetes writes its status"
-            raise NotPublishableError(f"{served}: {text}")
-        self._schemas[served] = read_schema(definition, served.version)
+            raise published.NotPublishableError(f"{served}: {text}")
+        self._schemas[served] = published.read_schema(definition, served.version)
 
     def see(self, served: Served, uid: str, document: Document) -> None:
         """Remember the stored state of an object, before its own conditions are left out."""
-        stored = read_stored(document)
+        stored = published.read_stored(document)
         found = self._objects.setdefault(uid, _Object(served, document, stored))
         found.document, found.stored = document, stored
 
@@ -107,11 +96,10 @@ class StatusPublisher:
         await self._leave_to_others(found)
         if self.clock() < found.next_at:
             return
-        wanted = {
-            name: verdict for name, verdict in verdicts(view).items() if name not in found.stopped
-        }
+        known = published.verdicts(view).items()
+        wanted = {name: verdict for name, verdict in known if name not in found.stopped}
         now = self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        items = items_to_apply(found.stored, wanted, self._schemas[found.served], now)
+        items = published.items_to_apply(found.stored, wanted, self._schemas[found.served], now)
         if items is not None and await self._apply(found, items):
             found.ours.update(wanted)
             said = {one.type.lower(): one.status for one in wanted.values()}
@@ -126,7 +114,7 @@ class StatusPublisher:
 
     async def _leave_to_others(self, found: _Object) -> None:
         """Stop writing the conditions that somebody else has written or removed."""
-        for name in TYPES:
+        for name in published.TYPES:
             if name in found.stopped:
                 continue
             who = found.stored.who_else(name)
@@ -179,7 +167,7 @@ class StatusPublisher:
         if status == HTTPStatus.CONFLICT:
             if _CONFLICT not in str(error):
                 return 0.0  # it was written meanwhile: the next look judges the new state
-            for name in TYPES:
+            for name in published.TYPES:
                 if name not in found.stopped:
                     await self._stop(found, name, "another field manager")
             return REFUSED_SECONDS
@@ -193,11 +181,11 @@ class StatusPublisher:
         """Remove our conditions from an object that exists but has opted out."""
         try:
             document = await if_there(self.calls.call("GET", _path(found)))
-            opted_in = get(document, "metadata", "labels", LABEL) == "true"
+            opted_in = get(document, "metadata", "labels", published.LABEL) == "true"
             uid = found.document["metadata"]["uid"]
             if document is None or get(document, "metadata", "uid") != uid or opted_in:
                 return
-            items = items_to_release(read_stored(document))
+            items = published.items_to_release(published.read_stored(document))
             if items is not None:
                 _ = await self._send(found, document, items)
                 LOGGER.info("published status removed", extra={"facts": _facts(found)})
@@ -214,14 +202,13 @@ class StatusPublisher:
             "metadata": {key: value for key, value in metadata.items() if value},
             "status": {"conditions": items} if items else {},
         }
-        stored: Document = await self.calls.call(
+        return await self.calls.call(
             "PATCH",
             f"{_path(found)}/status",
             msgspec.to_builtins(body),
-            params={"fieldManager": MANAGER},
+            params={"fieldManager": published.MANAGER},
             content_type=APPLY_PATCH,
         )
-        return stored
 
 
 def _version(document: Document) -> int:

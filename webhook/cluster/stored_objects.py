@@ -69,14 +69,13 @@ class StoredObjects:
 
         Raises RefusedError or one of UNREACHED.
         """
-        found: dict[str, Any] = await self.calls.call(
+        return await self.calls.call(
             "PATCH",
             f"{object_path(thing)}/status",
             list(operations),
             params={"fieldManager": "genguard"},
             content_type=JSON_PATCH,
         )
-        return found
 
 
 def object_path(thing: ObjectKey) -> str | None:

@@ -4,13 +4,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from genguard.admission.matching import (
-    BINDING,
-    POLICY,
-    Conditions,
-    read_configurations,
-    read_policies,
-)
+from genguard.admission.matching import Conditions, read_configurations, read_policies
 from genguard.detection.suspects import Suspects
 from genguard.formats.documents import LONGEST_LINE, ReadObject, Unreadable, bounded, read_documents
 from genguard.generation.custom import BadDefinitionError, CustomResource, from_definition
@@ -43,8 +37,8 @@ _REGISTRATIONS: Final = frozenset(
     {
         "MutatingWebhookConfiguration",
         "ValidatingWebhookConfiguration",
-        POLICY,
-        BINDING,
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
         "ValidatingAdmissionPolicy",
         "ValidatingAdmissionPolicyBinding",
     }

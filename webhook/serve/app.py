@@ -24,14 +24,7 @@ from webhook.cluster.event import KubeEventSink
 from webhook.dashboard.page import Forwarding, Sources
 from webhook.dashboard.routes import Dashboard
 from webhook.files.rules import ServerRules, parse_place
-from webhook.server.access import (
-    Access,
-    ReviewedTokens,
-    TokenFile,
-    by_token,
-    is_loopback,
-    within_host,
-)
+from webhook.server.access import Access, ReviewedTokens, TokenFile, is_loopback, within_host
 from webhook.server.admission import AdmissionHandler
 from webhook.server.collectors import TerminatingMetrics, TrackedMetrics
 from webhook.server.detecting import Detecting
@@ -281,8 +274,8 @@ class App:
             facts = {"action": "--ops-tls"}
             LOGGER.warning("tokens are sent in plain text", extra={"facts": facts})
         if self.cluster is not None and settings.token_file is None:
-            return by_token(ReviewedTokens(self.cluster.review_token))
-        return by_token(TokenFile(settings.token_file or Path()))
+            return ReviewedTokens(self.cluster.review_token)
+        return TokenFile(settings.token_file or Path())
 
 
 @asynccontextmanager

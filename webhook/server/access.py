@@ -121,7 +121,21 @@ None where the API server does not answer. Never raises.
 """
 
 
-class ReviewedTokens:
+class Tokens:
+    """Everything but the probes takes a token, loopback included. Never raises."""
+
+    async def __call__(self, request: web.BaseRequest, part: Part) -> Refusal | None:
+        """Decide by the token of a request."""
+        token = bearer(request.headers.get("Authorization", ""))
+        # Without one, in UTF-8, the refusal says which kinds there are.
+        return await self.refuses(token, part) if token else _NO_TOKEN
+
+    async def refuses(self, token: str, part: Part) -> Refusal | None:
+        """None where the user of the token may see that part."""
+        raise NotImplementedError
+
+
+class ReviewedTokens(Tokens):
     """The Tokens of a cluster."""
 
     def __init__(self, review: Review, clock: Callable[[], float] = time.monotonic) -> None:
@@ -167,7 +181,7 @@ class BadTokenFileError(ValueError):
     """The file is of no use; the message says which, why, and what to do."""
 
 
-class TokenFile:
+class TokenFile(Tokens):
     """The Tokens of a file, which is read once."""
 
     def __init__(self, path: Path) -> None:
@@ -195,18 +209,3 @@ class TokenFile:
         """None for the token of the file, which is good for everything."""
         del part
         return None if hmac.compare_digest(token.encode(), self._token) else _WRONG
-
-
-Tokens = ReviewedTokens | TokenFile
-"""Decide who the user of a token is, and what that user may see. Never raise."""
-
-
-def by_token(tokens: Tokens) -> Access:
-    """Everything but the probes takes a token, loopback included."""
-
-    async def refuses(request: web.BaseRequest, part: Part) -> Refusal | None:
-        token = bearer(request.headers.get("Authorization", ""))
-        # Without one, in UTF-8, the refusal says which kinds there are.
-        return await tokens.refuses(token, part) if token else _NO_TOKEN
-
-    return refuses

@@ -4,6 +4,7 @@ join key of the body → fetch the intent of another replica, if one is missing 
 """
 
 import logging
+import re
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -21,15 +22,7 @@ from genguard.objects.fields import to_field_path
 from genguard.review import Dependencies, Skipped, Verdict, awaited_intent, review
 from genguard.rules.annotations import MOST_SHOWN
 from genguard.rules.assign_generation import AssignGeneration
-from webhook.server.body import (
-    Bodies,
-    LargeReviews,
-    OverloadedError,
-    RefusedRequestError,
-    for_thread,
-    is_large,
-    timeout_of,
-)
+from webhook.server.body import Bodies, LargeReviews, OverloadedError, RefusedRequestError
 from webhook.server.certificate import Refusal
 from webhook.server.connection import Connection, connection_of
 from webhook.server.detecting import Detecting
@@ -48,6 +41,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _LONGEST_NAME: Final = 256
+_TIMEOUT: Final = re.compile(r"timeout=([0-9]{1,4})s")
 PHASES: Final = {**{f"/{phase}": phase for phase in Phase}, "/repair": Phase.MUTATE}
 
 
@@ -88,7 +82,7 @@ class AdmissionHandler:
         connection = connection_of(request)
         connection.headers_complete()
         arrived = 0 if self.spans is None else time.time_ns()
-        phase, asked_seconds = _route(request.raw_path)
+        phase, asked_seconds = route_of(request.raw_path)
         try:
             if connection.is_untrusted:  # its connection was counted
                 message = "this client's name is not allowed"
@@ -127,14 +121,14 @@ class AdmissionHandler:
         begun = self.last_request = time.monotonic()
         seconds = self.limits.answer_seconds if asked_seconds is None else asked_seconds
         deps = self.dependencies()
-        is_costly = is_large(body, self.limits)
+        large, is_costly = self._large_reviews, self._large_reviews.takes(body)
         try:
             self._check_in_time(connection, begun, seconds)
-            async with self._large_reviews.turn(len(body)) if is_costly else nullcontext():
+            async with large.turn(len(body), deps) if is_costly else nullcontext(deps) as shared:
                 begun = time.monotonic()
                 if is_costly:
                     self._check_in_time(connection, begun, seconds)
-                run, shared = (in_thread, for_thread(deps)) if is_costly else (_at_once, deps)
+                run = in_thread if is_costly else _at_once
                 if (intents := self.remote_intents) is not None:
                     key = await run(awaited_intent, body, phase, deps)
                     if key is not None and intents.lacks(key):  # only another replica may know it
@@ -215,9 +209,14 @@ async def _at_once(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) 
 
 
 @lru_cache(64)
-def _route(raw_path: str) -> tuple[Phase | None, int | None]:
-    """The phase of a path, and the seconds of its `?timeout=`: a server is sent few of them."""
-    return PHASES.get(raw_path.partition("?")[0]), timeout_of(raw_path)
+def route_of(raw_path: str) -> tuple[Phase | None, int | None]:
+    """The phase of a path, and the seconds of its `?timeout=2s`: a server is sent few of them.
+
+    So the API server sends how long it waits (apiserver pkg/util/webhook).
+    """
+    path, _, query = raw_path.partition("?")
+    found = filter(None, map(_TIMEOUT.fullmatch, query.split("&")))
+    return PHASES.get(path), next((int(one[1]) for one in found), None)
 
 
 def _where(verdict: Verdict) -> dict[str, str]:

@@ -7,7 +7,6 @@ lets small reviews in between.
 """
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -29,7 +28,6 @@ _SHARE: Final = 0.8
 """How much of the API server's own timeout may go into reading."""
 _FEW_BYTES: Final = 16 * 1024
 """A body of so many bytes is not counted: whatever it has, it is judged within 3 ms."""
-_TIMEOUT: Final = re.compile(r"timeout=([0-9]{1,4})s")
 
 
 class RefusedRequestError(Exception):
@@ -136,35 +134,33 @@ async def _ask_for_it(request: web.BaseRequest) -> None:
         request.writer.output_size = 0  # the answer has not begun
 
 
-def timeout_of(raw_path: str) -> int | None:
-    """Seconds of `?timeout=2s`, as the API server sends it (apiserver pkg/util/webhook)."""
-    parts = map(_TIMEOUT.fullmatch, raw_path.partition("?")[2].split("&"))
-    return next((int(found[1]) for found in parts if found is not None), None)
-
-
-def is_large(body: bytes, limits: Limits) -> bool:
-    """Whether a body takes so long that the event loop must not judge it."""
-    if len(body) <= _FEW_BYTES:
-        return False
-    return len(body) > limits.large_from or count_values(body) > limits.large_values
-
-
 class LargeReviews:
     """Lets one large review at a time be judged; those that wait are bounded in bytes."""
 
     def __init__(self, limits: Limits) -> None:
+        self._limits: Final = limits
         self._bytes = limits.large_bytes
         self._one: Final = asyncio.Semaphore(1)
 
+    def takes(self, body: bytes) -> bool:
+        """Whether a body takes so long that the event loop must not judge it."""
+        if len(body) <= _FEW_BYTES:
+            return False
+        most = self._limits
+        return len(body) > most.large_from or count_values(body) > most.large_values
+
     @asynccontextmanager
-    async def turn(self, size: int) -> AsyncIterator[None]:
-        """Wait for the turn of a body of `size` bytes. Raises OverloadedError."""
+    async def turn(self, size: int, deps: Dependencies) -> AsyncIterator[Dependencies]:
+        """Wait for the turn of a body of `size` bytes; yield what a thread uses for it.
+
+        Raises OverloadedError.
+        """
         if size > self._bytes:
             raise OverloadedError(Rejected.LARGE)
         self._bytes -= size
         try:
             async with self._one:
-                yield
+                yield for_thread(deps)
         finally:
             self._bytes += size
 

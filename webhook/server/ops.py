@@ -11,6 +11,7 @@ from aiohttp.typedefs import Handler, Middleware
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from genguard.shipped import shipped
 from webhook.server.access import REFUSALS, Access, Part
 from webhook.server.connection import connection_of
 from webhook.tasks.threads import in_thread
@@ -18,18 +19,7 @@ from webhook.tasks.threads import in_thread
 _OPEN: Final = frozenset({"/livez", "/readyz"})
 _METRICS: Final = "/metrics"
 
-SECURITY: Final = {
-    # What is shown comes from objects of others: nothing of it may run, load or be framed.
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
-    "connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
-    "frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
+SECURITY: Final = shipped("webhook.server", "headers.yaml", dict[str, str])
 _CHALLENGES: Final = ('Bearer realm="genguard"', 'Basic realm="genguard", charset="UTF-8"')
 
 

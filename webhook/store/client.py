@@ -11,21 +11,12 @@ import ssl
 from collections import Counter
 from typing import Any, Final
 
+from valkey import exceptions
 from valkey.asyncio import Valkey
 from valkey.asyncio.retry import Retry
 from valkey.backoff import ExponentialBackoff
 from valkey.credentials import CredentialProvider
-from valkey.exceptions import (
-    AuthenticationError,
-    BusyLoadingError,
-    NoPermissionError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    ResponseError,
-    ValkeyError,
-)
-from valkey.exceptions import ConnectionError as ValkeyConnectionError
-from valkey.exceptions import TimeoutError as ValkeyTimeoutError
+from valkey.exceptions import ResponseError, ValkeyError
 
 from webhook.store.address import ValkeyAddress
 from webhook.telemetry.logs import LOGGER
@@ -45,22 +36,22 @@ class StoreLostError(Exception):
     """The store cannot be used now; the message says why, in our own words."""
 
 
-class _NoPasswordError(AuthenticationError):
+class _NoPasswordError(exceptions.AuthenticationError):
     """The file of the password cannot be read."""
 
 
 _REASONS: Final = (
     (_NoPasswordError, "the password-file cannot be read"),
-    (AuthenticationError, "user or password refused"),
-    (NoPermissionError, "the user may not do all that is needed; see its ACL"),
-    (OutOfMemoryError, "the store is full"),
-    (ReadOnlyError, "the store is a replica that cannot be written to"),
-    (BusyLoadingError, "the store is loading its data"),
+    (exceptions.AuthenticationError, "user or password refused"),
+    (exceptions.NoPermissionError, "the user may not do all that is needed; see its ACL"),
+    (exceptions.OutOfMemoryError, "the store is full"),
+    (exceptions.ReadOnlyError, "the store is a replica that cannot be written to"),
+    (exceptions.BusyLoadingError, "the store is loading its data"),
     (ResponseError, "refused; are the names another program's? give --store another ?prefix="),
     (FileNotFoundError, "the cafile is not there"),
     (ssl.SSLError, "TLS failed; is the certificate's authority the one of cafile?"),
     (TimeoutError, _LATE),
-    (ValkeyTimeoutError, _LATE),
+    (exceptions.TimeoutError, _LATE),
     ((ValkeyError, OSError), "not connected"),
     # The library's parser: a length that is no number, arrays in arrays without end.
     (Exception, "the store gave an answer of no known form"),
@@ -85,7 +76,7 @@ class Store:
             socket_connect_timeout=_SECONDS,
             max_connections=_MOST_CONNECTIONS,
             retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), 1),
-            retry_on_error=[ValkeyConnectionError, ValkeyTimeoutError],
+            retry_on_error=[exceptions.ConnectionError, exceptions.TimeoutError],
             lib_name=None,  # CLIENT SETINFO takes a right that a narrow ACL does not give
             lib_version=None,
         )

@@ -15,12 +15,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 import prometheus_client
-from prometheus_client.metrics_core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client import metrics_core as core
 
 from genguard.admission.review import Phase
 from genguard.generation.table import load_rows
@@ -65,20 +60,20 @@ def declared() -> Mapping[str, Declaration]:
     }
 
 
-def family(name: str, samples: Counts) -> Metric:
+def family(name: str, samples: Counts) -> core.Metric:
     """The family of a counter or gauge, with a value for each combination of labels."""
     one = declared()[name]
-    made: Any = CounterMetricFamily if one.type == "counter" else GaugeMetricFamily
-    found: Metric = made(name, one.help, labels=one.labels)
+    made: Any = core.CounterMetricFamily if one.type == "counter" else core.GaugeMetricFamily
+    found: core.Metric = made(name, one.help, labels=one.labels)
     for labels, value in list(samples):
         found.add_metric(labels, value)  # type: ignore[attr-defined] # both classes have it
     return found
 
 
-def histogram(name: str, samples: Iterable[tuple[Sequence[str], Distribution]]) -> Metric:
+def histogram(name: str, samples: Iterable[tuple[Sequence[str], Distribution]]) -> core.Metric:
     """The family of a histogram; its samples end in _bucket, _sum and _count."""
     one = declared()[name]
-    found = HistogramMetricFamily(name, one.help, labels=one.labels)
+    found = core.HistogramMetricFamily(name, one.help, labels=one.labels)
     for labels, (bounds, counts, total) in samples:
         names = (*map(str, bounds), "+Inf")
         buckets = zip(names, map(float, accumulate(counts)), strict=True)
@@ -169,7 +164,7 @@ class Metrics:
         """Count a request or connection that was refused before decoding."""
         self._refused[reason,] += 1
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator[core.Metric]:
         """Every family but those of other collectors."""
         for name, read in self._counts.items():
             yield family(name, read())

@@ -11,19 +11,8 @@ from enum import StrEnum
 from typing import Any, Final
 
 from genguard.status.names import NAMES
+from genguard.status.views import go_values as go
 from genguard.status.views import rollout
-from genguard.status.views.go_values import (
-    ZERO_TIME,
-    Document,
-    Typed,
-    TypeMismatchError,
-    Types,
-    convert,
-    kind_of,
-    nested_or_absent,
-    text,
-    unix_seconds,
-)
 
 
 class ArgoHealth(StrEnum):
@@ -47,7 +36,7 @@ def _named(table: str, word: str | None) -> ArgoHealth:
     return ArgoHealth(NAMES[f"argo {table}"].get(word or "", ArgoHealth.UNKNOWN))
 
 
-def _first_condition(status: Typed, kind: str) -> Typed:
+def _first_condition(status: go.Typed, kind: str) -> go.Typed:
     """Return the first condition of a type, the one that Argo CD reads; {} if there is none."""
     return next((c for c in status.get("conditions", []) if c.get("type") == kind), {})
 
@@ -56,13 +45,13 @@ _ANNOTATION: Final = "autoscaling.alpha.kubernetes.io/conditions"
 _PATH: Final = f"metadata.annotations[{_ANNOTATION!r}]"
 _LONG_S: Final = "\u017f"
 """The only other letter that Go folds into one of these names."""
-_ANNOTATED: Final[Types] = {
+_ANNOTATED: Final[go.Types] = {
     "list": {"conditions": "[]condition"},
     "condition": dict.fromkeys(("type", "status", "reason", "message"), "string"),
 }
 
 
-def _scaling(conditions: list[Typed]) -> ArgoHealth:
+def _scaling(conditions: list[go.Typed]) -> ArgoHealth:
     unscalable = NAMES["argo unscalable"].items()
     if any((c.get("reason"), c.get("type")) in unscalable for c in conditions):
         return ArgoHealth.DEGRADED
@@ -70,7 +59,7 @@ def _scaling(conditions: list[Typed]) -> ArgoHealth:
     return _healthy_if(any(c.get("type") in ("AbleToScale", "ScalingLimited") for c in scaling))
 
 
-def _annotated(it: Typed) -> list[Typed]:
+def _annotated(it: go.Typed) -> list[go.Typed]:
     """Return the conditions that v1 has as JSON in an annotation; raises TypeMismatchError."""
     written = it.get("metadata", {}).get("annotations", {}).get(_ANNOTATION)
     try:
@@ -82,8 +71,8 @@ def _annotated(it: Typed) -> list[Typed]:
             parse_constant=_refuse,
         )
     except (ValueError, RecursionError) as error:
-        raise TypeMismatchError(_PATH) from error
-    return list(convert({"conditions": found}, "list", _ANNOTATED).get("conditions", []))
+        raise go.TypeMismatchError(_PATH) from error
+    return list(go.convert({"conditions": found}, "list", _ANNOTATED).get("conditions", []))
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -99,7 +88,7 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
 
 
-def _pod(it: Typed) -> ArgoHealth:
+def _pod(it: go.Typed) -> ArgoHealth:
     """With restartPolicy Always healthy when ready; otherwise only when it has succeeded."""
     policy = it.get("spec", {}).get("restartPolicy")
     status = it.get("status", {})
@@ -114,12 +103,12 @@ def _pod(it: Typed) -> ArgoHealth:
     return ArgoHealth.PROGRESSING if once else ArgoHealth.UNKNOWN
 
 
-def _cannot_start(container: Typed) -> bool:
+def _cannot_start(container: go.Typed) -> bool:
     reason = container.get("state", {}).get("waiting", {}).get("reason", "")
     return bool(reason.startswith("Err") or reason.endswith(("Error", "BackOff")))
 
 
-def _running(status: Typed) -> ArgoHealth:
+def _running(status: go.Typed) -> ArgoHealth:
     if _first_condition(status, "Ready").get("status") == "True":
         return ArgoHealth.HEALTHY
     containers = status.get("containerStatuses", [])
@@ -127,13 +116,13 @@ def _running(status: Typed) -> ArgoHealth:
     return ArgoHealth.DEGRADED if ended_before else ArgoHealth.PROGRESSING
 
 
-def _deployment(it: Typed) -> ArgoHealth:
+def _deployment(it: go.Typed) -> ArgoHealth:
     """Suspended when paused, whatever else holds."""
     is_paused = it.get("spec", {}).get("paused")
     return ArgoHealth.SUSPENDED if is_paused else _named("rollout", rollout.deployment(it))
 
 
-def _replica_set(it: Typed) -> ArgoHealth:
+def _replica_set(it: go.Typed) -> ArgoHealth:
     """Degraded when a replica cannot be created; surplus replicas do not matter."""
     status = it.get("status", {})
     if rollout.unobserved(it):
@@ -144,7 +133,7 @@ def _replica_set(it: Typed) -> ArgoHealth:
     return _healthy_if(available >= it.get("spec", {}).get("replicas", available))
 
 
-def _job(it: Typed) -> ArgoHealth:
+def _job(it: go.Typed) -> ArgoHealth:
     """Degraded if a condition Failed exists, even with status False; Suspended must be True."""
     conditions = it.get("status", {}).get("conditions", [])
     kinds = {condition.get("type") for condition in conditions}
@@ -160,20 +149,20 @@ _HOOK_FINALIZER: Final = "argocd.argoproj.io/hook-finalizer"
 """Argo CD ignores the deletion of an object that has this finalizer."""
 
 
-def argo(document: Document) -> ArgoHealth | None:
+def argo(document: go.Document) -> ArgoHealth | None:
     """Return the answer of Argo CD for a decoded object; None for kinds without a check."""
     try:
         return assess(document)
-    except TypeMismatchError:
+    except go.TypeMismatchError:
         return ArgoHealth.UNKNOWN
 
 
-def assess(document: Document) -> ArgoHealth | None:
+def assess(document: go.Document) -> ArgoHealth | None:
     """Return the answer as argo() does; raises TypeMismatchError where the check has an error."""
-    deleted = unix_seconds(text(document, "metadata", "deletionTimestamp"))
-    if deleted not in (None, ZERO_TIME) and not is_hook(document):
+    deleted = go.unix_seconds(go.text(document, "metadata", "deletionTimestamp"))
+    if deleted not in (None, go.ZERO_TIME) and not is_hook(document):
         return ArgoHealth.PROGRESSING
-    group, version, kind = kind_of(document)
+    group, version, kind = go.kind_of(document)
     plain = _PLAIN.get((group, kind))
     if plain is not None:
         return plain(document)
@@ -181,14 +170,14 @@ def assess(document: Document) -> ArgoHealth | None:
     if versions is None:
         return None
     if version not in versions:
-        raise TypeMismatchError("apiVersion")
+        raise go.TypeMismatchError("apiVersion")
     package = (group or "core").removesuffix(".k8s.io")
-    return versions[version](convert(document, f"{package}/{version}.{kind}"))
+    return versions[version](go.convert(document, f"{package}/{version}.{kind}"))
 
 
-def is_hook(document: Document) -> bool:
+def is_hook(document: go.Document) -> bool:
     """Whether the object has the finalizer of Argo CD's hooks, and all finalizers are strings."""
-    finalizers = nested_or_absent(document, "metadata", "finalizers")
+    finalizers = go.nested_or_absent(document, "metadata", "finalizers")
     return (
         isinstance(finalizers, list)
         and all(isinstance(name, str) for name in finalizers)
@@ -196,22 +185,22 @@ def is_hook(document: Document) -> bool:
     )
 
 
-def _claim(it: Typed) -> ArgoHealth:
+def _claim(it: go.Typed) -> ArgoHealth:
     return _named("PersistentVolumeClaim", it.get("status", {}).get("phase"))
 
 
-def _service(it: Typed) -> ArgoHealth:
+def _service(it: go.Typed) -> ArgoHealth:
     balanced = it.get("spec", {}).get("type") == "LoadBalancer"
     return _healthy_if(
         not balanced or bool(it.get("status", {}).get("loadBalancer", {}).get("ingress"))
     )
 
 
-def _api_service(it: Typed) -> ArgoHealth:
+def _api_service(it: go.Typed) -> ArgoHealth:
     return _healthy_if(_first_condition(it.get("status", {}), "Available").get("status") == "True")
 
 
-_TYPED: Final[dict[tuple[str, str], dict[str, Callable[[Typed], ArgoHealth]]]] = {
+_TYPED: Final[dict[tuple[str, str], dict[str, Callable[[go.Typed], ArgoHealth]]]] = {
     ("apps", "Deployment"): {"v1": _deployment},
     ("apps", "StatefulSet"): {"v1": lambda it: _named("rollout", rollout.stateful_set(it))},
     ("apps", "ReplicaSet"): {"v1": _replica_set},
@@ -229,15 +218,15 @@ _TYPED: Final[dict[tuple[str, str], dict[str, Callable[[Typed], ArgoHealth]]]] =
 """By group and kind, then by version."""
 
 
-def _ingress(document: Document) -> ArgoHealth:
-    balancer = nested_or_absent(document, "status", "loadBalancer", "ingress")
+def _ingress(document: go.Document) -> ArgoHealth:
+    balancer = go.nested_or_absent(document, "status", "loadBalancer", "ingress")
     return _healthy_if(isinstance(balancer, list) and bool(balancer))
 
 
-_PLAIN: Final[dict[tuple[str, str], Callable[[Document], ArgoHealth]]] = {
+_PLAIN: Final[dict[tuple[str, str], Callable[[go.Document], ArgoHealth]]] = {
     ("networking.k8s.io", "Ingress"): _ingress,
     ("argoproj.io", "Workflow"): lambda document: _named(
-        "Workflow", text(document, "status", "phase")
+        "Workflow", go.text(document, "status", "phase")
     ),
 }
 """Not converted to a Go type, in any version: a field of another type counts as absent."""

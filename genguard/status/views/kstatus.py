@@ -10,21 +10,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from genguard.objects.fields import ABSENT
-from genguard.status.views.go_values import (
-    ZERO_TIME,
-    Document,
-    Typed,
-    TypeMismatchError,
-    Types,
-    convert,
-    kind_of,
-    nested_integer,
-    nested_string,
-    number,
-    text,
-    unix_seconds,
-    wrap,
-)
+from genguard.status.views import go_values as go
 
 
 class Kstatus(StrEnum):
@@ -41,8 +27,8 @@ class Kstatus(StrEnum):
 class KstatusInput(NamedTuple):
     """What the rule of a kind reads."""
 
-    document: Document
-    conditions: list[Typed]
+    document: go.Document
+    conditions: list[go.Typed]
     """`status.conditions`; each of their fields may be absent."""
     at: float
     """Now, in Unix seconds."""
@@ -50,11 +36,11 @@ class KstatusInput(NamedTuple):
     @property
     def wanted(self) -> int:
         """`spec.replicas`, which is 1 by default."""
-        return number(self.document, "spec", "replicas", default=1)
+        return go.number(self.document, "spec", "replicas", default=1)
 
     def count(self, name: str) -> int:
         """Return a number of `status`."""
-        return number(self.document, "status", name)
+        return go.number(self.document, "status", name)
 
     def has(self, kind: str, status: str) -> bool:
         """Whether any condition of that type has that status."""
@@ -74,7 +60,7 @@ def _deployment(it: KstatusInput) -> Kstatus:
     progressing = [c for c in it.conditions if c.get("type") == "Progressing"]
     if any(c.get("reason") == "ProgressDeadlineExceeded" for c in progressing):
         return Kstatus.FAILED
-    deadline = number(it.document, "spec", "progressDeadlineSeconds", default=_NO_DEADLINE)
+    deadline = go.number(it.document, "spec", "progressDeadlineSeconds", default=_NO_DEADLINE)
     finished = deadline == _NO_DEADLINE or any(
         c.get("status") == "True" and c.get("reason") == "NewReplicaSetAvailable"
         for c in progressing
@@ -97,24 +83,24 @@ def _replica_set(it: KstatusInput) -> Kstatus:
 
 def _stateful_set(it: KstatusInput) -> Kstatus:
     """Always Current with OnDelete; with a partition the revisions are not compared."""
-    if text(it.document, "spec", "updateStrategy", "type") == "OnDelete":
+    if go.text(it.document, "spec", "updateStrategy", "type") == "OnDelete":
         return Kstatus.CURRENT
     if it.count("replicas") != it.wanted or it.count("readyReplicas") < it.wanted:
         return Kstatus.IN_PROGRESS
     strategy = ("spec", "updateStrategy", "rollingUpdate", "partition")
-    partition = number(it.document, *strategy, default=-1)
+    partition = go.number(it.document, *strategy, default=-1)
     if partition != -1:
-        return _current_if(it.count("updatedReplicas") >= wrap(it.wanted - partition, 64))
-    revisions = {text(it.document, "status", f"{one}Revision") for one in ("current", "update")}
+        return _current_if(it.count("updatedReplicas") >= go.wrap(it.wanted - partition, 64))
+    revisions = {go.text(it.document, "status", f"{one}Revision") for one in ("current", "update")}
     return _current_if(it.count("currentReplicas") >= it.wanted and len(revisions) == 1)
 
 
 def _daemon_set(it: KstatusInput) -> Kstatus:
     """InProgress until its controller has written observedGeneration."""
     for field in (("metadata", "generation"), ("status", "observedGeneration")):
-        if nested_integer(it.document, *field) is ABSENT:
+        if go.nested_integer(it.document, *field) is ABSENT:
             return Kstatus.IN_PROGRESS
-    desired = number(it.document, "status", "desiredNumberScheduled", default=-1)
+    desired = go.number(it.document, "status", "desiredNumberScheduled", default=-1)
     counts = ("currentNumberScheduled", "updatedNumberScheduled", "numberAvailable", "numberReady")
     return _current_if(desired != -1 and all(desired <= it.count(one) for one in counts))
 
@@ -125,7 +111,7 @@ SCHEDULE_WINDOW: Final = 15.0
 
 def _pod(it: KstatusInput) -> Kstatus:
     """Current when ready or ended in any way; raises TypeMismatchError for an unknown phase."""
-    phase = text(it.document, "status", "phase")
+    phase = go.text(it.document, "status", "phase")
     if phase in ("Succeeded", "Failed"):
         return Kstatus.CURRENT
     if phase == "Running":
@@ -136,7 +122,7 @@ def _pod(it: KstatusInput) -> Kstatus:
         return _pending(it)
     if phase == "":
         return Kstatus.IN_PROGRESS
-    raise TypeMismatchError("status.phase")
+    raise go.TypeMismatchError("status.phase")
 
 
 def _pending(it: KstatusInput) -> Kstatus:
@@ -145,12 +131,12 @@ def _pending(it: KstatusInput) -> Kstatus:
     )
     if next(unscheduled, {}).get("reason") != "Unschedulable":
         return Kstatus.IN_PROGRESS
-    created = unix_seconds(text(it.document, "metadata", "creationTimestamp"))
-    young = it.at - SCHEDULE_WINDOW < (ZERO_TIME if created is None else created)
+    created = go.unix_seconds(go.text(it.document, "metadata", "creationTimestamp"))
+    young = it.at - SCHEDULE_WINDOW < (go.ZERO_TIME if created is None else created)
     return Kstatus.IN_PROGRESS if young else Kstatus.FAILED
 
 
-_CONTAINERS: Final[Types] = {
+_CONTAINERS: Final[go.Types] = {
     "object": {"status": "status"},
     "status": {"containerStatuses": "[]container"},
     "container": {"state": "state"},
@@ -159,43 +145,43 @@ _CONTAINERS: Final[Types] = {
 }
 
 
-def _crash_looping(document: Document) -> bool:
+def _crash_looping(document: go.Document) -> bool:
     """Whether a container waits in CrashLoopBackOff; raises TypeMismatchError."""
-    status = convert(document, "object", _CONTAINERS).get("status", {})
+    status = go.convert(document, "object", _CONTAINERS).get("status", {})
     states = (one.get("state", {}) for one in status.get("containerStatuses", []))
     return any(one.get("waiting", {}).get("reason") == "CrashLoopBackOff" for one in states)
 
 
-_CONDITIONS: Final[Types] = {
+_CONDITIONS: Final[go.Types] = {
     "object": {"status": "status"},
     "status": {"conditions": "[]condition"},
     "condition": {"type": "string", "status": "string", "reason": "string", "message": "string"},
 }
 
 
-def kstatus(document: Document, at: float) -> Kstatus:
+def kstatus(document: go.Document, at: float) -> Kstatus:
     """Return the answer of kstatus for a decoded object; `at` is now, in Unix seconds."""
     try:
         return compute(document, at)
-    except TypeMismatchError:
+    except go.TypeMismatchError:
         return Kstatus.UNKNOWN
 
 
-def compute(document: Document, at: float) -> Kstatus:
+def compute(document: go.Document, at: float) -> Kstatus:
     """Return the answer as kstatus() does; raises TypeMismatchError where Compute has an error."""
-    if nested_string(document, "metadata", "deletionTimestamp") not in (ABSENT, ""):
+    if go.nested_string(document, "metadata", "deletionTimestamp") not in (ABSENT, ""):
         return Kstatus.TERMINATING
-    generation = nested_integer(document, "metadata", "generation")
+    generation = go.nested_integer(document, "metadata", "generation")
     if generation is not ABSENT:
-        observed = nested_integer(document, "status", "observedGeneration")
+        observed = go.nested_integer(document, "status", "observedGeneration")
         if observed not in (ABSENT, generation):
             return Kstatus.IN_PROGRESS
-    conditions = convert(document, "object", _CONDITIONS).get("status", {}).get("conditions", [])
+    conditions = go.convert(document, "object", _CONDITIONS).get("status", {}).get("conditions", [])
     for condition in conditions:
         answer = _STANDARD.get(condition.get("type", ""))
         if answer is not None and condition.get("status") == "True":
             return answer
-    group, _, kind = kind_of(document)
+    group, _, kind = go.kind_of(document)
     rule = RULES.get(f"{group}/{kind}" if group else kind, _ready_condition)
     return rule(KstatusInput(document, conditions, at))
 
@@ -218,12 +204,12 @@ def _always(_it: KstatusInput) -> Kstatus:
 
 
 def _claim(it: KstatusInput) -> Kstatus:
-    return _current_if(text(it.document, "status", "phase") == "Bound")
+    return _current_if(go.text(it.document, "status", "phase") == "Bound")
 
 
 def _service(it: KstatusInput) -> Kstatus:
-    balanced = text(it.document, "spec", "type", default="ClusterIP") == "LoadBalancer"
-    return _current_if(not balanced or bool(text(it.document, "spec", "clusterIP")))
+    balanced = go.text(it.document, "spec", "type", default="ClusterIP") == "LoadBalancer"
+    return _current_if(not balanced or bool(go.text(it.document, "spec", "clusterIP")))
 
 
 def _job(it: KstatusInput) -> Kstatus:
@@ -231,7 +217,7 @@ def _job(it: KstatusInput) -> Kstatus:
     for condition in it.conditions:
         if condition.get("status") == "True" and condition.get("type") in ends:
             return ends[condition["type"]]
-    return _current_if(bool(text(it.document, "status", "startTime")))
+    return _current_if(bool(go.text(it.document, "status", "startTime")))
 
 
 def _definition(it: KstatusInput) -> Kstatus:

@@ -9,14 +9,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Final
 
-from genguard.status.views.go_values import (
-    Document,
-    Typed,
-    TypeMismatchError,
-    convert,
-    kind_of,
-    wrap,
-)
+from genguard.status.views import go_values as go
 
 
 class Rollout(StrEnum):
@@ -27,15 +20,15 @@ class Rollout(StrEnum):
     FAILED = "failed"
 
 
-def rollout(document: Document) -> Rollout | None:
+def rollout(document: go.Document) -> Rollout | None:
     """Return the answer of kubectl; None for kinds without a viewer and where it has an error."""
-    group, _, kind = kind_of(document)
+    group, _, kind = go.kind_of(document)
     viewer = _VIEWERS.get((group, kind))
     if viewer is None:
         return None
     try:
-        it = convert(document, f"apps/v1.{kind}")
-    except TypeMismatchError:
+        it = go.convert(document, f"apps/v1.{kind}")
+    except go.TypeMismatchError:
         return None
     if viewer is not deployment and _strategy(it).get("type") != "RollingUpdate":
         return None
@@ -46,23 +39,23 @@ def _complete_if(done: bool) -> Rollout:  # noqa: FBT001 - it is the question
     return Rollout.COMPLETE if done else Rollout.WAITING
 
 
-def _strategy(it: Typed) -> Typed:
+def _strategy(it: go.Typed) -> go.Typed:
     return it.get("spec", {}).get("updateStrategy", {})  # type: ignore[no-any-return]  # a struct
 
 
-def unobserved(it: Typed) -> bool:
+def unobserved(it: go.Typed) -> bool:
     """Whether status is behind spec; an observedGeneration that is ahead is accepted."""
     generation = it.get("metadata", {}).get("generation", 0)
     return bool(generation > it.get("status", {}).get("observedGeneration", 0))
 
 
-def deployment(it: Typed) -> Rollout:
+def deployment(it: go.Typed) -> Rollout:
     """Return how far a converted Deployment is; FAILED past its progress deadline."""
     spec, status = it.get("spec", {}), it.get("status", {})
     if unobserved(it):
         return Rollout.WAITING
     conditions = status.get("conditions", [])
-    progressing: Typed = next((c for c in conditions if c.get("type") == "Progressing"), {})
+    progressing: go.Typed = next((c for c in conditions if c.get("type") == "Progressing"), {})
     if progressing.get("reason") == "ProgressDeadlineExceeded":
         return Rollout.FAILED
     updated = status.get("updatedReplicas", 0)
@@ -72,7 +65,7 @@ def deployment(it: Typed) -> Rollout:
     )
 
 
-def daemon_set(it: Typed) -> Rollout:
+def daemon_set(it: go.Typed) -> Rollout:
     """Return how far a converted DaemonSet is; with OnDelete it is complete once observed."""
     status = it.get("status", {})
     if unobserved(it) or _strategy(it).get("type") == "OnDelete":
@@ -81,7 +74,7 @@ def daemon_set(it: Typed) -> Rollout:
     return _complete_if(least >= status.get("desiredNumberScheduled", 0))
 
 
-def stateful_set(it: Typed) -> Rollout:
+def stateful_set(it: go.Typed) -> Rollout:
     """Return how far a converted StatefulSet is: with `rollingUpdate` the partition decides."""
     status, strategy, wanted = (
         it.get("status", {}),
@@ -96,14 +89,14 @@ def stateful_set(it: Typed) -> Rollout:
         partition = strategy["rollingUpdate"].get("partition")
         if wanted is None or partition is None:
             return Rollout.COMPLETE
-        return _complete_if(status.get("updatedReplicas", 0) >= wrap(wanted - partition, 32))
+        return _complete_if(status.get("updatedReplicas", 0) >= go.wrap(wanted - partition, 32))
     return _complete_if(
         strategy.get("type") == "OnDelete"
         or status.get("updateRevision", "") == status.get("currentRevision", "")
     )
 
 
-_VIEWERS: Final[dict[tuple[str, str], Callable[[Typed], Rollout]]] = {
+_VIEWERS: Final[dict[tuple[str, str], Callable[[go.Typed], Rollout]]] = {
     ("apps", "Deployment"): deployment,
     ("apps", "DaemonSet"): daemon_set,
     ("apps", "StatefulSet"): stateful_set,

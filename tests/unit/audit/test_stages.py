@@ -8,7 +8,7 @@ import pytest
 
 from genguard.audit.event import Event, read_calls
 from genguard.audit.stages import UnknownStagesError, stages
-from genguard.audit.stored import read_object
+from genguard.audit.stored import StoredObject
 from tests.cases_loader import table
 from tests.unit.audit.samples import annotations, event
 
@@ -23,7 +23,8 @@ def whole(fields):
 
 
 def stored(fields):
-    return None if fields is None else read_object(msgspec.Raw(json.dumps(whole(fields)).encode()))
+    raw = msgspec.Raw(json.dumps(whole(fields or {})).encode())
+    return StoredObject.read(raw) if fields is not None else None
 
 
 def told(case):
@@ -56,8 +57,8 @@ def test_stages(case):
 def test_what_did_not_change_keeps_its_bytes():
     about = b'"kind":"W","apiVersion":"v1","metadata":{"name":"a"}'
     raw = b"{" + about + b',"spec":{"t":"\\u003c","n":1.50},"x":1}'
-    before = read_object(msgspec.Raw(raw))
-    after = read_object(msgspec.Raw(raw.replace(b'"x":1', b'"x":2')))
+    before = StoredObject.read(msgspec.Raw(raw))
+    after = StoredObject.read(msgspec.Raw(raw.replace(b'"x":1', b'"x":2')))
     call = {"patch": [{"op": "replace", "path": "/x", "value": 2}]}
     made = event(call, verb="patch", sent={"spec": {"t": "<"}})
     read = msgspec.json.decode(json.dumps(made).encode(), type=Event)
