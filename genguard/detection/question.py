@@ -47,10 +47,10 @@ class Blame(StrEnum):
     EITHER = "either"  # the intent was not seen
     SERVER = "server"  # between mutate and outcome
 
-
-def blame_of(part: PartDiffs) -> Blame:
-    """Return who is to blame for what was asked: the requester, if the intent was seen."""
-    return Blame.EITHER if part.requested is None else Blame.REQUESTER
+    @classmethod
+    def of(cls, part: PartDiffs) -> "Blame":
+        """Return who is to blame for what was asked: the requester, if the intent was seen."""
+        return cls.EITHER if part.requested is None else cls.REQUESTER
 
 
 @dataclass(frozen=True, slots=True)

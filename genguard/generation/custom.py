@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from genguard.generation.flipped_conditions import condition_fault
-from genguard.generation.strategy import CUSTOM, Strategy
+from genguard.generation.strategy import CUSTOM, Strategy, SubresourceRule
 
 
 class BadDefinitionError(ValueError):
@@ -74,6 +74,7 @@ class CustomResources:
 
 _METADATA: Final = frozenset({"metadata"})
 _METADATA_AND_STATUS: Final = frozenset({"metadata", "status"})
+_SUBRESOURCES: Final = {"status": SubresourceRule.KEEP, "scale": SubresourceRule.SCALE}
 
 
 def custom_strategy(resource: CustomResource) -> Strategy:
@@ -85,8 +86,8 @@ def custom_strategy(resource: CustomResource) -> Strategy:
     """
     keeps_status_apart = resource.status is not StatusSubresource.ABSENT
     excluded = _METADATA_AND_STATUS if keeps_status_apart else _METADATA
-    group, plural, kind = resource.group, resource.resource, resource.kind
-    return replace(CUSTOM, group=group, resource=plural, kind=kind, excluded=excluded)
+    strategy = replace(CUSTOM, subresources=_SUBRESOURCES, excluded=excluded)
+    return replace(strategy, group=resource.group, resource=resource.resource, kind=resource.kind)
 
 
 def from_definition(definition: Mapping[str, Any]) -> tuple[CustomResource, ...]:

@@ -88,12 +88,11 @@ class Strategy:
 
 
 CUSTOM: Final = Strategy(
-    "", "", "", OnCreate.ONE, ("",), Equality.UNTYPED,
-    {"status": SubresourceRule.KEEP, "scale": SubresourceRule.SCALE},
-    OnDelete.FINALIZERS, Propagation.BACKGROUND,
+    "", "", "", OnCreate.ONE, ("",), Equality.UNTYPED, {}, OnDelete.FINALIZERS,
+    Propagation.BACKGROUND,
     source="apiextensions-apiserver/pkg/registry/customresource/strategy.go",
 )  # fmt: skip
-"""Of custom resources, without the names of one."""
+"""Of custom resources, without what one has of its own."""
 _LONGEST_MINOR: Final = 3
 
 

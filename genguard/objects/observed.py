@@ -22,12 +22,11 @@ _BYTES_OF_OBSERVED: Final = 120
 _BYTES_OF_CONDITION: Final = 100
 
 
-def generation_number(value: Generation | None) -> int | None:
+def generation_number(value: Any) -> int | None:
     """Return an observedGeneration as a number; None where it is cleared, or is none."""
-    try:
-        return None if value is None else int(value)
-    except ValueError:
-        return None
+    if type(value) is str and _DIGITS.fullmatch(value):
+        return int(value)
+    return value if type(value) is int else None
 
 
 class Condition(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -8,6 +8,7 @@ import msgspec
 from genguard.formats.nesting import UnreadableObject
 from genguard.objects.fields import ABSENT, get, items, text
 from genguard.objects.metadata import parse_time
+from genguard.objects.observed import generation_number
 from genguard.status.view import Blocks, Reason, short_word, type_word
 
 COUNT: Final = "a whole number of at least 0"
@@ -24,6 +25,10 @@ class WrongTypeError(ValueError):
     def __init__(self, path: str, have: Any, want: str) -> None:
         super().__init__(path)
         self.reason: Final = Reason(path, type_word(have), want)
+
+
+Places = Sequence[tuple[str, Mapping[str, Any]]]
+"""Path and content of each object that holds standard fields; the first one is preferred."""
 
 
 class CheckedObject(msgspec.Struct, frozen=True, gc=False):
@@ -49,6 +54,39 @@ class CheckedObject(msgspec.Struct, frozen=True, gc=False):
     wrong_spec: Reason | None
     """Set when spec is not a JSON object; a custom resource may have such a spec."""
     at: float
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any], at: float) -> Self:
+        """Read one decoded object; never raises: `wrong` and `wrong_spec` name wrong types."""
+        kind, wrong_kind = _text(document, "kind")
+        version, wrong_version = _text(document, "apiVersion")
+        metadata, wrong_metadata = _object(document, "metadata")
+        spec, wrong_spec = _object(document, "spec")
+        status, wrong_status = _object(document, "status")
+        wrong = wrong_kind or wrong_version or wrong_metadata or wrong_status
+        number = metadata.get("generation")
+        generation = number if type(number) is int else None
+        if number is not None and generation is None:
+            wrong = wrong or Reason("metadata.generation", type_word(number), "a whole number")
+        group, _, version = version.rpartition("/")
+        return cls(
+            group,
+            version,
+            kind,
+            text(metadata.get("namespace")),
+            text(metadata.get("name")),
+            text(metadata.get("uid")),
+            generation,
+            status.get("observedGeneration", ABSENT),
+            metadata.get("deletionTimestamp") is not None,
+            metadata,
+            spec,
+            status,
+            document.get("status") is not None,
+            wrong,
+            wrong_spec,
+            at,
+        )
 
     def count(self, key: str) -> int:
         """Return a counter of status; absent and null are 0, as the API omits zeros (omitempty).
@@ -102,6 +140,75 @@ class CheckedObject(msgspec.Struct, frozen=True, gc=False):
         time = parse_time(since) if isinstance(since, str) else None
         return time is not None and self.at - time.timestamp() > DEFAULT_DEADLINE + more
 
+    @property
+    def places(self) -> Places:
+        """`status` (preferred), `status.meta` and `metadata.status`, as far as they are objects.
+
+        The API server drops the last one: only files and other stores can have it. A value of
+        another type is somebody else's field.
+        Source: Improve .status, "Location".
+        """
+        meta, within = self.status.get("meta"), self.metadata.get("status")
+        known = ("status", self.status), ("status.meta", meta), ("metadata.status", within)
+        return [(path, part) for path, part in known if isinstance(part, dict)]
+
+    @property
+    def observed_generation(self) -> int | None:
+        """status.observedGeneration, or else the highest one of the conditions."""
+        own = generation_number(self.observed)
+        if own is not None:
+            return own
+        found = (
+            generation_number(get(item, "observedGeneration"))
+            for _, part in self.places
+            for item in items(part.get("conditions"))
+        )
+        return max((number for number in found if number is not None), default=None)
+
+    @property
+    def reconciled_generation(self) -> tuple[str, int] | None:
+        """Path and value of the generation that the controller says it has finished with.
+
+        The first whole number of the standard places counts.
+        """
+        for path, part in self.places:
+            value = part.get("reconciledGeneration")
+            if type(value) is int:
+                return f"{path}.reconciledGeneration", value
+        return None
+
+    def why_unobserved(self, *, always_written: bool) -> Reason | None:
+        """Return why status.observedGeneration is not the current generation; None when it is.
+
+        always_written  the kind's controller always writes it, so an absent value blocks.
+
+        Null always blocks: the field was cleared or never filled in. Every other number blocks too:
+        a lower one (also 0, and Flux's -1) is behind, and a higher one came with a restored or
+        forged status.
+        """
+        observed, generation = self.observed, self.generation
+        if observed == generation and type(observed) is int:
+            return None
+        if generation is None:
+            return None
+        if observed is ABSENT and not always_written:
+            return None
+        if observed is ABSENT or observed is None:
+            return Reason("status.observedGeneration", observed, str(generation))
+        number = generation_number(observed)
+        if number == generation:
+            return None
+        have = short_word(observed) if number is None else number
+        note = "ahead of the generation" if number is not None and number > generation else ""
+        return Reason("status.observedGeneration", have, str(generation), note)
+
+    def conditions(self, *, everywhere: bool = False) -> "Conditions":
+        """Index status.conditions by type; raises WrongTypeError when the list is malformed.
+
+        everywhere  those of all standard places
+        """
+        return Conditions.of(*(self.places if everywhere else self.places[:1]))
+
 
 def _whole(value: Any, default: int, section: str, key: str) -> int:
     if type(value) is int and value >= 0:
@@ -121,40 +228,6 @@ def objects_of(listed: Any, at: str) -> Iterator[tuple[int, dict[str, Any]]]:
         yield index, item
 
 
-def check_object(document: Mapping[str, Any], at: float) -> CheckedObject:
-    """Read one decoded object; never raises: `wrong` and `wrong_spec` name wrong types."""
-    kind, wrong_kind = _text(document, "kind")
-    version, wrong_version = _text(document, "apiVersion")
-    metadata, wrong_metadata = _object(document, "metadata")
-    spec, wrong_spec = _object(document, "spec")
-    status, wrong_status = _object(document, "status")
-    wrong = wrong_kind or wrong_version or wrong_metadata or wrong_status
-    generation = metadata.get("generation")
-    if type(generation) is not int:
-        if generation is not None:
-            wrong = wrong or Reason("metadata.generation", type_word(generation), "a whole number")
-        generation = None
-    group, _, version = version.rpartition("/")
-    return CheckedObject(
-        group,
-        version,
-        kind,
-        text(metadata.get("namespace")),
-        text(metadata.get("name")),
-        text(metadata.get("uid")),
-        generation,
-        status.get("observedGeneration", ABSENT),
-        metadata.get("deletionTimestamp") is not None,
-        metadata,
-        spec,
-        status,
-        document.get("status") is not None,
-        wrong,
-        wrong_spec,
-        at,
-    )
-
-
 def _text(document: Mapping[str, Any], key: str) -> tuple[str, Reason | None]:
     value = document.get(key, ABSENT)
     if isinstance(value, str) and value:
@@ -170,97 +243,6 @@ def _object(document: Mapping[str, Any], key: str) -> tuple[dict[str, Any], Reas
         return _NOTHING, None
     note = value.why if isinstance(value, UnreadableObject) else ""
     return _NOTHING, Reason(key, type_word(value), "an object", note)
-
-
-_LONGEST_DIGITS: Final = 19
-
-
-def parse_generation(value: Any) -> int | None:
-    """Return a generation from a number, or from a string of digits as Argo Rollouts writes it.
-
-    None for anything else.
-    """
-    if type(value) is int:
-        return value
-    if isinstance(value, str) and value.isdecimal() and len(value) <= _LONGEST_DIGITS:
-        return int(value) if value.isascii() else None
-    return None
-
-
-def why_unobserved(obj: CheckedObject, *, always_written: bool) -> Reason | None:
-    """Return why status.observedGeneration is not the current generation; None when it is.
-
-    always_written  the kind's controller always writes it, so an absent value blocks.
-
-    Null always blocks: the field was cleared or never filled in. Every other number blocks too: a
-    lower one (also 0, and Flux's -1) is behind, and a higher one came with a restored or forged
-    status.
-    """
-    observed, generation = obj.observed, obj.generation
-    if observed == generation and type(observed) is int:
-        return None
-    if generation is None:
-        return None
-    if observed is ABSENT and not always_written:
-        return None
-    if observed is ABSENT or observed is None:
-        return Reason("status.observedGeneration", observed, str(generation))
-    number = parse_generation(observed)
-    if number == generation:
-        return None
-    have = short_word(observed) if number is None else number
-    note = "ahead of the generation" if number is not None and number > generation else ""
-    return Reason("status.observedGeneration", have, str(generation), note)
-
-
-def read_observed_generation(obj: CheckedObject) -> int | None:
-    """Return status.observedGeneration, or else the highest one of the conditions."""
-    own = parse_generation(obj.observed)
-    if own is not None:
-        return own
-    found = (
-        parse_generation(get(item, "observedGeneration"))
-        for _, part in standard_places(obj)
-        for item in items(part.get("conditions"))
-    )
-    return max((number for number in found if number is not None), default=None)
-
-
-Places = Sequence[tuple[str, Mapping[str, Any]]]
-"""Path and content of each object that holds standard fields; the first one is preferred."""
-
-
-def standard_places(obj: CheckedObject) -> Places:
-    """Return `status` (preferred), `status.meta` and `metadata.status`, as far as they are objects.
-
-    The API server drops the last one: only files and other stores can have it. A value of another
-    type is somebody else's field.
-    Source: Improve .status, "Location".
-    """
-    places = [("status", obj.status)]
-    for path, part in (
-        ("status.meta", obj.status.get("meta")),
-        ("metadata.status", obj.metadata.get("status")),
-    ):
-        if isinstance(part, dict):
-            places.append((path, part))
-    return places
-
-
-def read_reconciled_generation(obj: CheckedObject) -> tuple[str, int] | None:
-    """Return path and value of the generation that the controller says it has finished with.
-
-    The first whole number of the standard places counts.
-    """
-    for path, part in standard_places(obj):
-        value = part.get("reconciledGeneration")
-        if type(value) is int:
-            return f"{path}.reconciledGeneration", value
-    return None
-
-
-TRUE: Final = "True"
-FALSE: Final = "False"
 
 
 class Condition(msgspec.Struct, frozen=True, gc=False):
@@ -298,7 +280,7 @@ class Condition(msgspec.Struct, frozen=True, gc=False):
         """Whether its observedGeneration is another generation; without one it is current."""
         if self.observed is ABSENT or generation is None or not self.observed:
             return False
-        return parse_generation(self.observed) != generation
+        return generation_number(self.observed) != generation
 
     @property
     def note(self) -> str:
@@ -311,7 +293,7 @@ class Condition(msgspec.Struct, frozen=True, gc=False):
 
     def stale_reason(self, generation: int | None, blocks: Blocks = Blocks.BOTH) -> Reason:
         """`status.conditions[Ready].observedGeneration 2, want 3`."""
-        observed = parse_generation(self.observed)
+        observed = generation_number(self.observed)
         have = short_word(self.observed) if observed is None else observed
         return Reason(f"{self.path}.observedGeneration", have, str(generation), "", blocks)
 
@@ -322,37 +304,31 @@ class Conditions(dict[str, Condition]):
     def true(self, name: str) -> Condition | None:
         """Return the condition of a type if its status is True, for any generation, or None."""
         found = self.get(name)
-        return found if found is not None and found.status == TRUE else None
+        return found if found is not None and found.status == "True" else None
 
+    @classmethod
+    def of(cls, *places: tuple[str, Mapping[str, Any]]) -> Self:
+        """Index the `conditions` of each place by type; absent and null are empty.
 
-def read_conditions(obj: CheckedObject) -> Conditions:
-    """Index status.conditions by type; raises WrongTypeError when the list is malformed."""
-    return index_conditions(("status", obj.status))
+        Of a type that several places have, the first place counts. Raises WrongTypeError, with the
+        path of what is malformed.
+        """
+        found = cls()
+        for path, part in places:
+            at = f"{path}.conditions"
+            for index, item in objects_of(part.get("conditions"), at):
+                name = item.get("type")
+                if not isinstance(name, str):
+                    raise WrongTypeError(f"{at}[{index}].type", item.get("type", ABSENT), "a text")
+                if name not in found:
+                    found[name] = Condition.of(name, item, at)
+        return found
 
-
-def index_conditions(*places: tuple[str, Mapping[str, Any]]) -> Conditions:
-    """Index the `conditions` of each place by type; absent and null are empty.
-
-    Of a type that several places have, the first place counts. Raises WrongTypeError, with the path
-    of what is malformed.
-    """
-    found = Conditions()
-    for path, part in places:
-        at = f"{path}.conditions"
-        for index, item in objects_of(part.get("conditions"), at):
-            name = item.get("type")
-            if not isinstance(name, str):
-                raise WrongTypeError(f"{at}[{index}].type", item.get("type", ABSENT), "a text")
-            if name not in found:
-                found[name] = Condition.of(name, item, at)
-    return found
-
-
-def why_not_true(conditions: Conditions, name: str, generation: int | None) -> Reason | None:
-    """Return why a condition is not True for the current generation; None when it is."""
-    found = conditions.get(name)
-    if found is None:
-        return Reason(f"status.conditions[{name}]", ABSENT, TRUE)
-    if found.status != TRUE:
-        return found.blocking(TRUE)
-    return found.stale_reason(generation) if found.stale(generation) else None
+    def why_not_true(self, name: str, generation: int | None) -> Reason | None:
+        """Return why a condition is not True for the current generation; None when it is."""
+        found = self.get(name)
+        if found is None:
+            return Reason(f"status.conditions[{name}]", ABSENT, "True")
+        if found.status != "True":
+            return found.blocking("True")
+        return found.stale_reason(generation) if found.stale(generation) else None

@@ -12,24 +12,10 @@ import msgspec
 
 from genguard.objects.fields import ABSENT, get, items, text
 from genguard.objects.metadata import parse_time
+from genguard.objects.observed import generation_number
 from genguard.objects.shown import listed
 from genguard.status.aggregate import aggregate
-from genguard.status.checked_object import (
-    COUNT,
-    DEFAULT_DEADLINE,
-    FALSE,
-    TRUE,
-    CheckedObject,
-    WrongTypeError,
-    check_object,
-    index_conditions,
-    parse_generation,
-    read_conditions,
-    read_observed_generation,
-    read_reconciled_generation,
-    standard_places,
-    why_unobserved,
-)
+from genguard.status.checked_object import COUNT, DEFAULT_DEADLINE, CheckedObject, WrongTypeError
 from genguard.status.health_rules import RuleAnswers, judge_by_rule
 from genguard.status.kind_rule import KindRule, KindVerdict
 from genguard.status.kinds import find_rule
@@ -71,7 +57,7 @@ def evaluate(
     at          now, in Unix seconds.
     with_table  whether to fill `table_ready` too; the Ready table never changes `ready`.
     """
-    obj = check_object(document, at)
+    obj = CheckedObject.of(document, at)
     rule = find_rule(obj.group, obj.kind)
     if answers is not None and rule is GENERIC:
         rule = KindRule(partial(judge_by_rule, answers), needs_spec=False, decides_alone=True)
@@ -114,7 +100,7 @@ def evaluate(
         _health(verdict, down=down, good=ready and settled and sound),
         verdict.progress,
         obj.generation,
-        read_observed_generation(obj),
+        obj.observed_generation,
         _reconciled_generation(obj, past, settled=settled),
         terminating,
         table_ready(obj) if with_table else None,
@@ -137,7 +123,7 @@ def evaluate(
 
 def _why_status_is_old(obj: CheckedObject, rule: KindRule, past: Past | None) -> Reason | None:
     """Return why status does not belong to the current generation yet; None when it does."""
-    gap = why_unobserved(obj, always_written=rule.always_observed)
+    gap = obj.why_unobserved(always_written=rule.always_observed)
     if gap is not None or past is None or past.observed_since is not None:
         return gap
     if (
@@ -146,7 +132,7 @@ def _why_status_is_old(obj: CheckedObject, rule: KindRule, past: Past | None) ->
         or obj.at - past.intent_since >= GRACE_SECONDS
     ):
         return None
-    if read_observed_generation(obj) == obj.generation:
+    if obj.observed_generation == obj.generation:
         return None
     note = "spec has just changed, and its controller has not acted yet"
     return Reason("metadata.generation", obj.generation, "a newer status", note)
@@ -211,7 +197,7 @@ def _evaluate_deleting(obj: CheckedObject) -> KindVerdict:
 
 def _what_holds_namespace(obj: CheckedObject) -> str:
     """Say which conditions keep it (kubernetes pkg/controller/namespace/deletion)."""
-    held = [one.type for one in read_conditions(obj).values() if one.status == TRUE]
+    held = [one.type for one in obj.conditions().values() if one.status == "True"]
     if not held:
         return "it is being deleted"
     return f"it waits for what its conditions say: {listed(held, MOST_NAMED)}"
@@ -268,7 +254,7 @@ def _reconciled_generation(obj: CheckedObject, past: Past | None, *, settled: bo
         return obj.generation
     if past is not None:
         return past.reconciled_generation
-    written = read_reconciled_generation(obj)
+    written = obj.reconciled_generation
     return None if written is None else written[1]
 
 
@@ -280,10 +266,10 @@ def _add_declared_conditions(obj: CheckedObject, verdict: KindVerdict) -> KindVe
     Source: sigs.k8s.io/cli-utils pkg/kstatus/README.md.
     """
     listed_conditions = items(obj.status.get("conditions"))
-    true = (get(one, "type") for one in listed_conditions if get(one, "status") == TRUE)
+    true = (get(one, "type") for one in listed_conditions if get(one, "status") == "True")
     if not any(name in _DECLARED for name in true):
         return verdict  # a rule that reads no conditions does not mind if they are malformed
-    conditions = read_conditions(obj)
+    conditions = obj.conditions()
     reasons = list(verdict.reasons)
     failed = verdict.failed
     stalled, reconciling = conditions.true("Stalled"), conditions.true("Reconciling")
@@ -292,10 +278,10 @@ def _add_declared_conditions(obj: CheckedObject, verdict: KindVerdict) -> KindVe
             one._replace(blocks=Blocks.READY) if one.blocks is Blocks.BOTH else one
             for one in reasons
         ]
-        reasons.append(stalled.blocking(FALSE, Blocks.READY))
+        reasons.append(stalled.blocking("False", Blocks.READY))
         failed = True
     if reconciling is not None:
-        reasons.append(reconciling.blocking(FALSE, Blocks.SETTLED))
+        reasons.append(reconciling.blocking("False", Blocks.SETTLED))
     return verdict._replace(reasons=reasons, failed=failed)
 
 
@@ -306,11 +292,11 @@ def _find_current_failures(obj: CheckedObject, *, everywhere: bool) -> list[Reas
 
     They count even while status.observedGeneration is behind: Flux raises it only on success.
     """
-    conditions = index_conditions(*standard_places(obj)) if everywhere else read_conditions(obj)
+    conditions = obj.conditions(everywhere=everywhere)
     return [
-        found.blocking(FALSE, Blocks.READY)
+        found.blocking("False", Blocks.READY)
         for found in map(conditions.true, ("Stalled", "Failed"))
-        if found is not None and parse_generation(found.observed) == obj.generation
+        if found is not None and generation_number(found.observed) == obj.generation
     ]
 
 

@@ -17,14 +17,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from genguard.objects.fields import ABSENT, get
-from genguard.status.checked_object import (
-    FALSE,
-    TRUE,
-    CheckedObject,
-    Conditions,
-    index_conditions,
-    read_conditions,
-)
+from genguard.status.checked_object import CheckedObject, Conditions
 from genguard.status.kind_rule import KindVerdict
 from genguard.status.kinds import KINDS
 from genguard.status.kinds.generic import evaluate_generic
@@ -275,10 +268,10 @@ def _reasons(
 def _said_beside(obj: CheckedObject) -> Iterator[Reason]:
     """Yield what is wanted so: somebody paused it, or it has nothing to scale for."""
     try:
-        conditions = read_conditions(obj)
+        conditions = obj.conditions()
     except ValueError:
         return
-    for name, status in (("Paused", TRUE), ("Active", FALSE)):
+    for name, status in (("Paused", "True"), ("Active", "False")):
         one = conditions.get(name)
         if one is not None and one.status == status:
             yield remark(one.path, have=status, note=one.note)
@@ -298,7 +291,7 @@ def _facts(expression: str, key: Key, obj: CheckedObject) -> list[_Fact]:
     Values are numbers, booleans and words of conditions and phases: never free text.
     """
     try:
-        conditions = read_conditions(obj)
+        conditions = obj.conditions()
     except ValueError:
         conditions = Conditions()
     # Else it reads the conditions of listeners or parents.
@@ -310,7 +303,7 @@ def _facts(expression: str, key: Key, obj: CheckedObject) -> list[_Fact]:
         note = "" if one is None else one.note
         found.append((f"status.conditions[{name}]", have, note))
     # What is True is seldom what is missing, and what is absent seldom what is in the way.
-    unlikely = TRUE if key is Key.CURRENT else ABSENT
+    unlikely = "True" if key is Key.CURRENT else ABSENT
     found = [one for one in found if one[1] != unlikely] or found
     for path in dict.fromkeys(_PATH.findall(expression)):
         steps = path.replace("?", "").split(".")
@@ -341,11 +334,11 @@ def _facts_of_items(
         name = next((one for one in names if one is not ABSENT), index)
         name = name.get("name", index) if isinstance(name, dict) else name
         try:
-            conditions = index_conditions((f"{path}[{short_word(name)}]", item))
+            conditions = Conditions.of((f"{path}[{short_word(name)}]", item))
         except ValueError:
             continue
         for one in conditions.values():
             is_old = key is Key.CURRENT and one.stale(obj.generation)
-            if (one.type in named or is_old) and (one.status != TRUE or is_old):
+            if (one.type in named or is_old) and (one.status != "True" or is_old):
                 note = ", ".join(filter(None, (one.note, "of an older spec" if is_old else "")))
                 yield one.path, short_word(one.status), note

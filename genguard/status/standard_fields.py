@@ -22,16 +22,8 @@ from typing import Any, Final, NamedTuple
 
 from genguard.generation.flipped_conditions import REASON as FLIPPED
 from genguard.objects.fields import ABSENT, get, items
-from genguard.status.checked_object import (
-    FALSE,
-    TRUE,
-    CheckedObject,
-    Condition,
-    Conditions,
-    Places,
-    parse_generation,
-    standard_places,
-)
+from genguard.objects.observed import generation_number
+from genguard.status.checked_object import CheckedObject, Condition, Conditions, Places
 from genguard.status.view import Blocks, Health, Reason, remark, short_word, type_word
 
 _READY: Final = {"ready": False, "isReady": True}
@@ -69,7 +61,7 @@ def current_places(obj: CheckedObject, places: Places) -> tuple[Places, list[Rea
     kept, reasons = [], []
     for path, part in places:
         observed = ABSENT if path == "status" else part.get("observedGeneration", ABSENT)
-        number = parse_generation(observed)
+        number = generation_number(observed)
         if observed is ABSENT or obj.generation is None or number == obj.generation:
             kept.append((path, part))
         else:
@@ -88,15 +80,15 @@ def read_settled(obj: CheckedObject, conditions: Conditions, places: Places) -> 
     flags = _read_flags(places, _SETTLED, Blocks.SETTLED)
     said, reasons = flags.said, list(flags.reasons)
     for found in filter(None, map(conditions.get, _SETTLED_TYPES)):
-        if found.status == FALSE and found.reason == FLIPPED:
+        if found.status == "False" and found.reason == FLIPPED:
             # Written by --flip-status, beside Ready=Unknown. A controller that only knows Ready
             # never turns it back.
             continue
         said = True
         if found.stale(obj.generation):
             reasons.append(found.stale_reason(obj.generation, Blocks.SETTLED))
-        elif found.status != TRUE:
-            reasons.append(found.blocking(TRUE, Blocks.SETTLED))
+        elif found.status != "True":
+            reasons.append(found.blocking("True", Blocks.SETTLED))
     return Flags(said, tuple(reasons), flags.remarks)
 
 
@@ -106,9 +98,9 @@ def _read_flags(places: Places, names: dict[str, bool], blocks: Blocks) -> Flags
     remarks: list[Reason] = []
     for path, value, is_strict in _fields(places, names):
         word = value.capitalize() if isinstance(value, str) else value
-        if word is True or word == TRUE:
+        if word is True or word == "True":
             said = True
-        elif word is False or word is None or word in (FALSE, "Unknown"):
+        elif word is False or word is None or word in ("False", "Unknown"):
             said = True
             reasons.append(Reason(path, word, "true", "", blocks))
         elif is_strict:
@@ -152,7 +144,7 @@ def read_health(
         if one.stale(obj.generation):
             reasons.append(one.stale_reason(obj.generation, Blocks.NOTHING))
         else:
-            good = Health.GREEN if one.status == TRUE else _colour(one.status)
+            good = Health.GREEN if one.status == "True" else _colour(one.status)
             found.append((one.path, one.status, good or Health.YELLOW, one.note))
     for path, value, colour, note in found:
         said += [colour] if colour else []
@@ -209,7 +201,7 @@ _UNPROBED: Final = Probes()
 def read_probes(obj: CheckedObject) -> Probes:
     """Return what probes say. A malformed condition says nothing; of two the first counts."""
     found: dict[str, Condition] = {}
-    for path, part in standard_places(obj):
+    for path, part in obj.places:
         for item in items(part.get("conditions")):
             name = get(item, "type")
             if isinstance(name, str) and name in _TYPES and name not in found:
@@ -236,8 +228,8 @@ def _answer(found: Condition | None, generation: int | None, reasons: list[Reaso
     if found.stale(generation):
         reasons.append(found.stale_reason(generation, Blocks.NOTHING))
         return None
-    if found.status == TRUE:
+    if found.status == "True":
         return True
     note = found.note or "an external probe says so"
     reasons.append(remark(found.path, have=short_word(found.status), note=note))
-    return False if found.status == FALSE else None
+    return False if found.status == "False" else None

@@ -218,6 +218,21 @@ class TrackedState(msgspec.Struct, frozen=True, gc=False, array_like=True):
         """Whether it waits for its controller to see the current spec."""
         return self.blocked_by.startswith(("status.observedGeneration", _UNACTED))
 
+    def stuck_at(self, *, always_observes: bool) -> float | None:
+        """Return the time, in Unix seconds, from which it counts as stuck while it is unsettled.
+
+        None where no time tells. `always_observes`: its controller always writes
+        observedGeneration.
+        """
+        if self.health is Health.RED:
+            return self.changed_at + FAILED_SECONDS
+        if _RUNS.match(self.blocked_by):
+            return None
+        is_quick = self.is_unobserved and always_observes
+        grace = STOPS_WITHIN.search(self.blocked_by)
+        seconds = OBSERVES_SECONDS if is_quick else PROGRESS_SECONDS
+        return self.blocked_since + seconds + (float(grace[1]) if grace else 0.0)
+
     def is_flip(self, after: "TrackedState") -> bool:
         """Whether the next state has another Ready for the same generation."""
         if not self.has_been_ready or self.generation != after.generation:
@@ -233,21 +248,6 @@ pack: Final = msgspec.msgpack.Encoder().encode
 """Return a state as bytes."""
 unpack: Final = msgspec.msgpack.Decoder(TrackedState).decode
 """Return the state that was packed; raises msgspec.MsgspecError when it is cut off."""
-
-
-def stuck_at(state: TrackedState, *, always_observes: bool) -> float | None:
-    """Return the time, in Unix seconds, from which an unsettled object counts as stuck.
-
-    None where no time tells. `always_observes`: its controller always writes observedGeneration.
-    """
-    if state.health is Health.RED:
-        return state.changed_at + FAILED_SECONDS
-    if _RUNS.match(state.blocked_by):
-        return None
-    is_quick = state.is_unobserved and always_observes
-    grace = STOPS_WITHIN.search(state.blocked_by)
-    seconds = OBSERVES_SECONDS if is_quick else PROGRESS_SECONDS
-    return state.blocked_since + seconds + (float(grace[1]) if grace else 0.0)
 
 
 def next_state(

@@ -17,14 +17,7 @@ from genguard.objects.metadata import read_owner_uid
 from genguard.status.counts import CountsByKind, ResourceKind, Summaries, read_application
 from genguard.status.evaluate import GRACE_SECONDS
 from genguard.status.health_rules import RuleAnswers
-from genguard.status.tracked_state import (
-    ObjectSnapshot,
-    TrackedState,
-    next_state,
-    pack,
-    stuck_at,
-    unpack,
-)
+from genguard.status.tracked_state import ObjectSnapshot, TrackedState, next_state, pack, unpack
 from genguard.status.view import Past
 
 _WRITES_STATUS: Final = b'"subresource":"status"'
@@ -81,7 +74,7 @@ class Tracking:
     def stuck_at(self, found: Tracked) -> float | None:
         """Return the time from which an unsettled object counts as stuck; None: no time tells."""
         observes = self.counts_by_kind.counts(found.state.kind).always_observes
-        return stuck_at(found.state, always_observes=observes)
+        return found.state.stuck_at(always_observes=observes)
 
     def past(self, uid: str, at: float) -> Past | None:
         """Return what evaluate() needs to know of earlier versions; None for an unknown object."""

@@ -9,16 +9,7 @@ from genguard.detection.damage import MOST_LOST, Damage, LostField, lost_values
 from genguard.detection.diff import values
 from genguard.detection.history import ObjectHistory
 from genguard.detection.metadata import ANNOTATIONS
-from genguard.detection.question import (
-    DECLARED,
-    Answers,
-    Blame,
-    Declared,
-    Question,
-    blame_of,
-    own,
-    signal,
-)
+from genguard.detection.question import DECLARED, Answers, Blame, Declared, Question, own, signal
 from genguard.detection.questions.turned import WEBHOOK, fighters, turns_of
 from genguard.detection.sample import field_names
 from genguard.detection.values import Digest
@@ -79,7 +70,7 @@ def _lost_of_status(write: Write, past: ObjectHistory) -> Answers:
             numbers = lost_values(write.observed_before, write.observed_after)
             damage = Damage(numbers) if found is CLEARED and numbers else None
             more = {"minor": found is CLOBBERED and not hurries, "damage": damage}
-            yield signal(found, write, blame_of(write.content), theirs, said, **more)
+            yield signal(found, write, Blame.of(write.content), theirs, said, **more)
         elif found is CLEARED and is_unseen:
             ends = write.observed_asked, write.observed_after
             back, left = ([*restorations(write.observed_before, one)] for one in ends)

@@ -9,7 +9,7 @@ import msgspec
 from genguard.detection.damage import Damage
 from genguard.detection.finding import FoundObject
 from genguard.detection.history import ObjectHistory
-from genguard.detection.question import DECLARED, Answers, Blame, Question, blame_of, signal
+from genguard.detection.question import DECLARED, Answers, Blame, Question, signal
 from genguard.detection.values import digest_of
 from genguard.detection.write import NAMES, NODE_USER, PODS, Write
 from genguard.generation.table import counted_since, has_observed_generation
@@ -152,7 +152,7 @@ def _of_pod(write: Write, past: ObjectHistory) -> Answers:
     keys = [one.key[1:] for one in write.content.sent if one.key[0] == "status" and one.key[1:]]
     items = (str(key[1]) for key in keys if key[0] == "conditions" and key[1:])
     types = {one.removeprefix("type=") for one in items}
-    blame, user = blame_of(write.content), write.requester.user
+    blame, user = Blame.of(write.content), write.requester.user
     there = (write.observed_asked if blame is Blame.REQUESTER else write.observed_after).conditions
     unobserved = [
         f"/status/conditions/{index}/observedGeneration"

@@ -40,7 +40,7 @@ from genguard.admission.review import JoinKey, Operation, Phase, WireRequest
 from genguard.detection.diff import together
 from genguard.detection.fact import Fact
 from genguard.detection.history import History, ObjectHistory
-from genguard.detection.question import DECLARED, Answers, Blame, Question, blame_of, own, signal
+from genguard.detection.question import DECLARED, Answers, Blame, Question, own, signal
 from genguard.detection.suspects import MOST_PLACES
 from genguard.detection.values import NO_DIGEST, Digest
 from genguard.detection.write import NODE_USER, PODS, ObjectKey, Outcome, Write, is_manager, name_of
@@ -179,7 +179,7 @@ class Refused(Question):
         if changes and earlier and write.base and earlier[-1].base == write.base:
             mine = own(write, earlier, _SECONDS_BETWEEN)
             tries = [one.time for one in mine if _attempt(one) == _attempt(write)]
-            blame = Blame.OTHERS if write.content.webhook else blame_of(write.content)
+            blame = Blame.OTHERS if write.content.webhook else Blame.of(write.content)
             same = len(tries), min(tries, default=write.time), _ATTEMPTS, _SECONDS_REFUSED
             yield from _told(write, blame, _NEVER_STORED, same)
 

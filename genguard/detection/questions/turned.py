@@ -29,7 +29,6 @@ from genguard.detection.question import (
     Declared,
     Question,
     Signal,
-    blame_of,
     own,
     signal,
 )
@@ -264,7 +263,7 @@ def _fight(
     parties = users if len(users) > 1 else as_managers
     names = " and ".join(parties) if len(parties) > 1 else f"several processes of {newest.user}"
     said = f"{names} overwrite each other's {field_names(fought, write.object)}"
-    blame = blame_of(write.metadata) if part is METADATA else Blame.REQUESTER
+    blame = Blame.of(write.metadata) if part is METADATA else Blame.REQUESTER
     minor = part is METADATA and _is_beside(write, fought, turns)
     minor = minor or (not (is_back or is_slow) and _is_news(fought, turns))
     more = {"minor": minor, "pace": max(pauses, default=0.0)}
@@ -385,19 +384,19 @@ def _alone(
         if flipped := fast or [one for one, turns in states if _is_flipping(turns)]:
             what = f"flips {field_names(flipped, write.object)} again and again, "
             what += "for no change of the spec"
-            blame, minor = blame_of(write.content), not fast
+            blame, minor = Blame.of(write.content), not fast
             yield signal(part, write, blame, flipped, f"{user} {what}", minor=minor)
     elif part is METADATA:
         marks = [one for one in meant if one.key[-1] in NAMES["marks"] and not past.owner]
         if claimed := [one for one, turns in _own_turns(marks, recent) if _is_claimed(turns)]:
             said = f"{user} writes it for two owners by turns, each with a "
             said += f"{field_names(claimed, write.object)} of its own"
-            yield signal(part, write, blame_of(write.metadata), claimed, said)
+            yield signal(part, write, Blame.of(write.metadata), claimed, said)
         elif len(recent) >= _MOST_TURNS:
             ways = _own_turns(meant, recent)
             if long := [one for one, turns in ways if _is_endless(turns)]:
                 said = f"{user} turns {field_names(long, write.object)} to and fro"
-                yield signal(part, write, blame_of(write.metadata), long, said, minor=True)
+                yield signal(part, write, Blame.of(write.metadata), long, said, minor=True)
     elif _counts(write) and not write.content.webhook:
         yield from _wanted_alone(write, meant, recent)
 

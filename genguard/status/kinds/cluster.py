@@ -8,7 +8,7 @@ from typing import Final
 
 from genguard.generation.table import load_rows
 from genguard.objects.fields import ABSENT
-from genguard.status.checked_object import FALSE, TRUE, CheckedObject, read_conditions, why_not_true
+from genguard.status.checked_object import CheckedObject
 from genguard.status.kind_rule import NOTHING_BLOCKS, KindRule, KindRules, KindVerdict
 from genguard.status.view import Blocks, Reason, remark, short_word
 
@@ -17,12 +17,12 @@ _PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUn
 
 def evaluate_node(obj: CheckedObject) -> KindVerdict:
     """Red unless Ready; Yellow when cordoned or under pressure, because it accepts fewer pods."""
-    conditions = read_conditions(obj)
-    blocked = why_not_true(conditions, "Ready", obj.generation)
+    conditions = obj.conditions()
+    blocked = conditions.why_not_true("Ready", obj.generation)
     if blocked is not None:
         return KindVerdict((blocked,), broken=True)
     remarks = [
-        remark(found.path, have=TRUE, note=found.note)
+        remark(found.path, have="True", note=found.note)
         for found in map(conditions.true, _PRESSURES)
         if found is not None
     ]
@@ -41,8 +41,8 @@ def evaluate_namespace(obj: CheckedObject) -> KindVerdict:
 
 def evaluate_api_service(obj: CheckedObject) -> KindVerdict:
     """Require Available; Red when it has been missing for longer than a server takes to start."""
-    conditions = read_conditions(obj)
-    blocked = why_not_true(conditions, "Available", obj.generation)
+    conditions = obj.conditions()
+    blocked = conditions.why_not_true("Available", obj.generation)
     if blocked is None:
         return NOTHING_BLOCKS
     found = conditions.get("Available")
@@ -52,11 +52,11 @@ def evaluate_api_service(obj: CheckedObject) -> KindVerdict:
 
 def evaluate_definition(obj: CheckedObject) -> KindVerdict:
     """Require Established; a name conflict with another definition is final until somebody acts."""
-    conditions = read_conditions(obj)
+    conditions = obj.conditions()
     accepted = conditions.get("NamesAccepted")
-    if accepted is not None and accepted.status == FALSE:
-        return KindVerdict((accepted.blocking(TRUE, Blocks.READY),), failed=True)
-    blocked = why_not_true(conditions, "Established", obj.generation)
+    if accepted is not None and accepted.status == "False":
+        return KindVerdict((accepted.blocking("True", Blocks.READY),), failed=True)
+    blocked = conditions.why_not_true("Established", obj.generation)
     return NOTHING_BLOCKS if blocked is None else KindVerdict((blocked,))
 
 

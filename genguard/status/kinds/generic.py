@@ -11,17 +11,7 @@ Relies   on the observedGeneration of each condition: Ready=True of another gene
 from typing import Final
 
 from genguard.objects.fields import ABSENT, text
-from genguard.status.checked_object import (
-    FALSE,
-    TRUE,
-    CheckedObject,
-    Condition,
-    Conditions,
-    Places,
-    index_conditions,
-    read_reconciled_generation,
-    standard_places,
-)
+from genguard.status.checked_object import CheckedObject, Condition, Conditions, Places
 from genguard.status.kind_rule import (
     KindRule,
     KindRules,
@@ -53,8 +43,8 @@ def evaluate_generic(obj: CheckedObject) -> KindVerdict:
         return KindVerdict(
             (remark("status", have=ABSENT, note="no controller has written a status"),)
         )
-    places, reasons = current_places(obj, standard_places(obj))
-    conditions = index_conditions(*places)
+    places, reasons = current_places(obj, obj.places)
+    conditions = Conditions.of(*places)
     failed = _add_failures(obj, conditions, reasons)
     decided = next(filter(None, map(conditions.get, _DECIDING)), None)
     ready = read_ready(places)
@@ -65,7 +55,7 @@ def evaluate_generic(obj: CheckedObject) -> KindVerdict:
     if decided is None:
         failed = _add_phase(obj, reasons, unfinished) or failed
     else:
-        ended = decided.type == "Succeeded" and decided.status == FALSE
+        ended = decided.type == "Succeeded" and decided.status == "False"
         failed = failed or (ended and not decided.stale(obj.generation))
     # Who is not ready has not settled either, unless the controller says that it plans no more.
     unready = Blocks.READY if failed or settled.holds else Blocks.BOTH
@@ -101,7 +91,7 @@ def _add_failures(obj: CheckedObject, conditions: Conditions, reasons: list[Reas
         if found is not None and found.stale(obj.generation):
             reasons.append(found.stale_reason(obj.generation))
         elif found is not None:
-            reasons.append(found.blocking(FALSE, Blocks.READY))
+            reasons.append(found.blocking("False", Blocks.READY))
             failed = True
     return failed
 
@@ -113,10 +103,10 @@ def _add_deciding_condition(
     if decided.stale(obj.generation):
         reasons.append(decided.stale_reason(obj.generation))
         return False
-    if decided.status == TRUE:
+    if decided.status == "True":
         return False
-    reasons.append(decided.blocking(TRUE, blocks))
-    return decided.status == FALSE and obj.overdue(decided.since)
+    reasons.append(decided.blocking("True", blocks))
+    return decided.status == "False" and obj.overdue(decided.since)
 
 
 def _add_phase(obj: CheckedObject, reasons: list[Reason], unfinished: Blocks) -> bool:
@@ -135,12 +125,12 @@ def _add_unfinished(
     """Add Reconciling, Progressing and an old reconciledGeneration: the controller plans more."""
     reconciling = conditions.true("Reconciling")
     if reconciling is not None:
-        reasons.append(reconciling.blocking(FALSE, blocks))
+        reasons.append(reconciling.blocking("False", blocks))
     progressing = conditions.get("Progressing")
-    if progressing is not None and progressing.status != FALSE:
-        is_complete = progressing.status == TRUE and progressing.reason in _COMPLETE
-        reasons += [] if is_complete else [progressing.blocking(FALSE, blocks)]
-    reconciled = read_reconciled_generation(obj)
+    if progressing is not None and progressing.status != "False":
+        is_complete = progressing.status == "True" and progressing.reason in _COMPLETE
+        reasons += [] if is_complete else [progressing.blocking("False", blocks)]
+    reconciled = obj.reconciled_generation
     if reconciled is not None and obj.generation is not None and reconciled[1] != obj.generation:
         path, value = reconciled
         reasons.append(Reason(path, value, str(obj.generation), "", Blocks.SETTLED))
@@ -175,7 +165,7 @@ def _add_degraded(conditions: Conditions, decided: Condition | None, reasons: li
     found = conditions.true("Degraded")
     if found is None and decided is not None and decided.type == "Ready":
         available = conditions.get("Available")
-        found = available if available is not None and available.status == FALSE else None
+        found = available if available is not None and available.status == "False" else None
     if found is None:
         return False
     reasons.append(remark(found.path, have=short_word(found.status), note=found.note))

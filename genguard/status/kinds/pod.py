@@ -9,13 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from genguard.objects.fields import ABSENT, get, items
-from genguard.status.checked_object import (
-    TRUE,
-    CheckedObject,
-    Conditions,
-    read_conditions,
-    why_not_true,
-)
+from genguard.status.checked_object import CheckedObject, Conditions
 from genguard.status.kind_rule import NOTHING_BLOCKS, KindRule, KindRules, KindVerdict
 from genguard.status.names import NAMES
 from genguard.status.pod_images import container_key
@@ -38,8 +32,8 @@ def evaluate_pod(obj: CheckedObject) -> KindVerdict:
         why = short_word(obj.status["reason"]) if obj.status.get("reason") else ""
         reason = Reason("status.phase", phase, "Running or Succeeded", why, Blocks.READY)
         return KindVerdict((reason,), failed=True, finished=True)
-    conditions = read_conditions(obj)
-    blocked = why_not_true(conditions, "Ready", obj.generation)
+    conditions = obj.conditions()
+    blocked = conditions.why_not_true("Ready", obj.generation)
     if blocked is not None:
         return _explain_unready(obj, conditions, blocked)
     policy = obj.word("spec", "restartPolicy", "Always")
@@ -68,9 +62,9 @@ def _is_kept_running(obj: CheckedObject) -> bool:
 def _explain_unready(obj: CheckedObject, conditions: Conditions, blocked: Reason) -> KindVerdict:
     """Return the cause, if status shows it, before the condition that follows from it."""
     scheduled = conditions.get("PodScheduled")
-    if scheduled is not None and scheduled.status != TRUE:
+    if scheduled is not None and scheduled.status != "True":
         late = obj.overdue(obj.metadata.get("creationTimestamp"))
-        return KindVerdict((scheduled.blocking(TRUE),), broken=late)
+        return KindVerdict((scheduled.blocking("True"),), broken=late)
     waiting = list(_find_not_running(obj.status))
     broken = any(reason.have in NAMES["broken containers"] for reason in waiting)
     return KindVerdict((*waiting, blocked), broken=broken)

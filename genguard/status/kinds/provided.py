@@ -9,16 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from genguard.objects.fields import ABSENT
-from genguard.status.checked_object import (
-    FALSE,
-    TRUE,
-    CheckedObject,
-    Conditions,
-    WrongTypeError,
-    index_conditions,
-    objects_of,
-    read_conditions,
-)
+from genguard.status.checked_object import CheckedObject, Conditions, WrongTypeError, objects_of
 from genguard.status.kind_rule import NOTHING_BLOCKS, KindRule, KindRules, KindVerdict
 from genguard.status.view import Blocks, Reason, short_word
 
@@ -64,8 +55,8 @@ def evaluate_volume_claim(obj: CheckedObject) -> KindVerdict:
         return KindVerdict((lost,), failed=True)
     if phase != "Bound":
         return KindVerdict((_phase(phase, "Bound"),))
-    found = map(read_conditions(obj).true, (*_RESIZES, *_ERRORS))
-    return KindVerdict([one.blocking(FALSE, Blocks.SETTLED) for one in found if one is not None])
+    found = map(obj.conditions().true, (*_RESIZES, *_ERRORS))
+    return KindVerdict([one.blocking("False", Blocks.SETTLED) for one in found if one is not None])
 
 
 def evaluate_volume(obj: CheckedObject) -> KindVerdict:
@@ -91,11 +82,11 @@ def evaluate_resource_claim(obj: CheckedObject) -> KindVerdict:
     reported: dict[tuple[str, ...], tuple[str, Conditions]] = {}
     for index, device in objects_of(obj.status.get("devices"), "status.devices"):
         path = f"status.devices[{index}]"
-        reported[_device(device)] = path, index_conditions((path, device))
+        reported[_device(device)] = path, Conditions.of((path, device))
     reasons = [
-        Reason(f"{path}.conditions[Ready]", FALSE, TRUE, short_word(ready.reason))
+        Reason(f"{path}.conditions[Ready]", "False", "True", short_word(ready.reason))
         for path, conditions in reported.values()
-        if (ready := conditions.get("Ready")) is not None and ready.status == FALSE
+        if (ready := conditions.get("Ready")) is not None and ready.status == "False"
     ]
     results = obj.inner("status", "allocation", "devices").get("results")
     for index, result in objects_of(results, "status.allocation.devices.results"):
@@ -111,29 +102,29 @@ def _unbound(
     """Yield what keeps the scheduler from binding a pod to this device."""
     for name in _names(result, "bindingConditions", at):
         found = conditions.get(name)
-        if found is None or found.status != TRUE:
+        if found is None or found.status != "True":
             have = ABSENT if found is None else short_word(found.status)
             note = "the scheduler waits for it before it binds the pod"
-            yield Reason(f"{path}.conditions[{name}]", have, TRUE, note, Blocks.SETTLED)
+            yield Reason(f"{path}.conditions[{name}]", have, "True", note, Blocks.SETTLED)
     for name in _names(result, "bindingFailureConditions", at):
         if conditions.true(name) is not None:
             note = "the scheduler takes the allocation back"
-            yield Reason(f"{path}.conditions[{name}]", TRUE, FALSE, note)
+            yield Reason(f"{path}.conditions[{name}]", "True", "False", note)
 
 
 def evaluate_taint_rule(obj: CheckedObject) -> KindVerdict:
     """Accept every rule; one that evicts is settled when no pod is left to evict."""
     if obj.inner("spec", "taint").get("effect") != "NoExecute":
         return NOTHING_BLOCKS
-    found = read_conditions(obj).get("EvictionInProgress")
+    found = obj.conditions().get("EvictionInProgress")
     if found is None:
         note = "the controller has not looked at it"
         path = "status.conditions[EvictionInProgress]"
-        return KindVerdict((Reason(path, ABSENT, FALSE, note, Blocks.SETTLED),))
+        return KindVerdict((Reason(path, ABSENT, "False", note, Blocks.SETTLED),))
     if found.stale(obj.generation):
         return KindVerdict((found.stale_reason(obj.generation, Blocks.SETTLED),))
-    if found.status != FALSE:
-        return KindVerdict((found.blocking(FALSE, Blocks.SETTLED),))
+    if found.status != "False":
+        return KindVerdict((found.blocking("False", Blocks.SETTLED),))
     return NOTHING_BLOCKS
 
 

@@ -6,7 +6,7 @@ Amends   the Ready table, which also wants desiredHealthy == spec.minAvailable o
 
 from typing import Final
 
-from genguard.status.checked_object import FALSE, TRUE, CheckedObject, read_conditions, why_not_true
+from genguard.status.checked_object import CheckedObject
 from genguard.status.kind_rule import KindRule, KindRules, KindVerdict, require_at_least
 from genguard.status.view import Blocks, Reason, remark
 
@@ -16,14 +16,14 @@ _DISABLED: Final = "ScalingDisabled"
 
 def evaluate_autoscaler(obj: CheckedObject) -> KindVerdict:
     """Require that it can scale; Yellow when maxReplicas limits it."""
-    conditions = read_conditions(obj)
+    conditions = obj.conditions()
     reasons: list[Reason] = []
     if obj.version != "v1":  # which keeps its conditions in an annotation, and that is not read
         found = conditions.get("ScalingActive")
         if found is not None and found.reason == _DISABLED:
-            return KindVerdict((remark(found.path, have=FALSE, note=_DISABLED),))
+            return KindVerdict((remark(found.path, have="False", note=_DISABLED),))
         wanted = ("AbleToScale",) if found is None else ("AbleToScale", "ScalingActive")
-        blocked = (why_not_true(conditions, name, obj.generation) for name in wanted)
+        blocked = (conditions.why_not_true(name, obj.generation) for name in wanted)
         reasons += [reason for reason in blocked if reason is not None]
     current, desired = obj.count("currentReplicas"), obj.count("desiredReplicas")
     if current != desired and not reasons:  # who cannot scale wants nothing
@@ -33,7 +33,7 @@ def evaluate_autoscaler(obj: CheckedObject) -> KindVerdict:
     at_most = limited is not None and limited.reason == "TooManyReplicas"
     if limited is not None and at_most:
         note = "TooManyReplicas: spec.maxReplicas limits it"
-        reasons.append(remark(limited.path, have=TRUE, note=note))
+        reasons.append(remark(limited.path, have="True", note=note))
     return KindVerdict(reasons, degraded=at_most)
 
 
@@ -42,7 +42,7 @@ def evaluate_disruption_budget(obj: CheckedObject) -> KindVerdict:
     desired = obj.count("desiredHealthy")
     reasons: list[Reason] = []
     require_at_least(reasons, "currentHealthy", obj.count("currentHealthy"), desired, Blocks.READY)
-    allowed = read_conditions(obj).get("DisruptionAllowed")
+    allowed = obj.conditions().get("DisruptionAllowed")
     out_of_sync = allowed is not None and allowed.reason == "SyncFailed"
     if allowed is not None and out_of_sync:
         note = "SyncFailed: the controller cannot count the pods"

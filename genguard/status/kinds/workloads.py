@@ -10,16 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from genguard.objects.fields import ABSENT
-from genguard.status.checked_object import (
-    COUNT,
-    FALSE,
-    TRUE,
-    CheckedObject,
-    Conditions,
-    WrongTypeError,
-    read_conditions,
-    why_not_true,
-)
+from genguard.status.checked_object import COUNT, CheckedObject, Conditions, WrongTypeError
 from genguard.status.kind_rule import (
     NOTHING_BLOCKS,
     KindRule,
@@ -43,7 +34,7 @@ def evaluate_deployment(obj: CheckedObject) -> KindVerdict:
     desired = obj.desired()
     replicas, updated = obj.count("replicas"), obj.count("updatedReplicas")
     ready, available = obj.count("readyReplicas"), obj.count("availableReplicas")
-    conditions = read_conditions(obj)
+    conditions = obj.conditions()
     paused = obj.flag("paused")
     reasons: list[Reason] = []
     note = "spec.paused true: the rollout waits until it is resumed" if paused else ""
@@ -58,7 +49,7 @@ def evaluate_deployment(obj: CheckedObject) -> KindVerdict:
     require_exactly(reasons, desired, readyReplicas=ready, availableReplicas=available)
     ends_later = not reasons and replacement.completes_later
     broken = False
-    blocked = why_not_true(conditions, "Available", obj.generation)
+    blocked = conditions.why_not_true("Available", obj.generation)
     if blocked is not None:
         reasons.append(blocked)
         found = conditions.get("Available")
@@ -73,7 +64,7 @@ def evaluate_deployment(obj: CheckedObject) -> KindVerdict:
         reasons += [one._replace(blocks=blocks) for one in _why_progressing(obj, conditions)]
     failure = conditions.true("ReplicaFailure")
     if failure is not None:
-        reasons.append(failure.blocking(FALSE))
+        reasons.append(failure.blocking("False"))
         broken = broken or (available == 0 and desired > 0)
     if paused and not reasons:
         # Pausing only delays later changes: the controller has acted on this generation.
@@ -92,7 +83,7 @@ def _why_exceeded(conditions: Conditions, replacement: PodReplacement) -> Reason
     found = conditions.get("Progressing")
     if found is None or found.reason != "ProgressDeadlineExceeded":
         return None
-    exceeded = found.blocking(TRUE)
+    exceeded = found.blocking("True")
     if not replacement.waits_because:
         return exceeded
     # The deadline of the object has passed all the same: kubectl gives up here too.
@@ -100,7 +91,7 @@ def _why_exceeded(conditions: Conditions, replacement: PodReplacement) -> Reason
 
 
 def _why_progressing(obj: CheckedObject, conditions: Conditions) -> list[Reason]:
-    blocked = why_not_true(conditions, "Progressing", obj.generation)
+    blocked = conditions.why_not_true("Progressing", obj.generation)
     if blocked is not None:
         return [blocked]
     found, whole = conditions.get("Progressing"), "NewReplicaSetAvailable"
@@ -125,10 +116,10 @@ def _compare_replicas(obj: CheckedObject, failure_blocks: Blocks) -> KindVerdict
     reasons: list[Reason] = []
     require_exactly(reasons, desired, **counts)
     share = completed_share(desired, counts["readyReplicas"], counts["availableReplicas"])
-    failure = read_conditions(obj).true("ReplicaFailure")
+    failure = obj.conditions().true("ReplicaFailure")
     if failure is None:
         return KindVerdict(reasons, progress=share)
-    reasons.append(failure.blocking(FALSE if failure_blocks else "", failure_blocks))
+    reasons.append(failure.blocking("False" if failure_blocks else "", failure_blocks))
     return KindVerdict(reasons, broken=share == 0, degraded=not failure_blocks, progress=share)
 
 
@@ -183,21 +174,21 @@ def evaluate_daemon_set(obj: CheckedObject) -> KindVerdict:
 
 def evaluate_job(obj: CheckedObject) -> KindVerdict:
     """Require Complete; a Job that has failed for good is settled too, and Red."""
-    conditions = read_conditions(obj)
+    conditions = obj.conditions()
     failed = conditions.true("Failed")
     if failed is not None:
-        reason = failed.blocking(FALSE, Blocks.READY)
+        reason = failed.blocking("False", Blocks.READY)
         return KindVerdict((reason,), failed=True, progress=_progress(obj), finished=True)
-    complete = why_not_true(conditions, "Complete", obj.generation)
+    complete = conditions.why_not_true("Complete", obj.generation)
     if complete is None:
         return KindVerdict(progress=1.0, finished=True)
     progress = _progress(obj)
     # It has given up and waits until its last pods have ended (KEP-3939).
     failing = conditions.true("FailureTarget")
     if failing is not None:
-        return KindVerdict((failing.blocking(FALSE),), failed=True, progress=progress)
+        return KindVerdict((failing.blocking("False"),), failed=True, progress=progress)
     suspended = conditions.true("Suspended")
-    reason = complete if suspended is None else suspended.blocking(FALSE)
+    reason = complete if suspended is None else suspended.blocking("False")
     return KindVerdict((*_uncounted(obj), reason), progress=progress)
 
 

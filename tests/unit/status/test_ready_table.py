@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from genguard.status.checked_object import check_object
+from genguard.status.checked_object import CheckedObject
 from genguard.status.kinds import KINDS
 from genguard.status.ready_table import BadReadyTableError, holds, load_ready_table, table_ready
 from tests.cases_loader import table
@@ -24,7 +24,7 @@ NINE = {
 
 
 def letter(of: str, with_: dict[str, Any] | None = None, without: list[str] | None = None) -> Any:
-    return table_ready(check_object(changed(of, with_, without), NOW))
+    return table_ready(CheckedObject.of(changed(of, with_, without), NOW))
 
 
 def test_the_table_has_nine_kinds_and_each_has_a_judge_of_its_own():
@@ -57,4 +57,4 @@ def test_the_letter_of_the_table(case):
 def test_a_test_that_does_not_exist_is_refused():
     for test in (("equals", "status.a", "status.b"), ("is", "data.a", "b"), ("is", "status", "a")):
         with pytest.raises(BadReadyTableError):
-            holds(test, check_object({}, NOW))
+            holds(test, CheckedObject.of({}, NOW))
