@@ -107,8 +107,7 @@ def inspect(
         problems.append(Problem("certificate", message))
     problems += _of_time(leaf, at)
     problems += (Problem("certificate", f"the certificate {one}") for one in _of_use(leaf, names))
-    issuer = leaf.issuer.rfc4514_string()
-    facts = CertificateFacts(issuer, leaf.not_valid_after_utc, fingerprint)
+    facts = CertificateFacts(leaf.issuer.rfc4514_string(), leaf.not_valid_after_utc, fingerprint)
     return Inspection(facts, tuple(problems))
 
 

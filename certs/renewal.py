@@ -77,8 +77,7 @@ def renewal(
     )
     ours = f"CN={AUTHORITY_NAME} "
     if found.facts and not is_ours and not found.facts.issuer.startswith(ours):
-        issuer = found.facts.issuer
-        return Due(files, left=f"it is signed by {issuer}, and its issuer renews it")
+        return Due(files, left=f"it is signed by {found.facts.issuer}, and its issuer renews it")
     if not found.problems:
         return Due(files)
     # Registrations count, too: if the Secret was damaged, replicas still serve the old leaf, and

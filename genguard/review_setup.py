@@ -206,8 +206,7 @@ class ReviewSetup:
         self._about = about
 
     def _describe(self) -> Mapping[str, str]:
-        mode = "audit-only" if self._options.audit_only else "enforcing"
-        return {"mode": mode, **self._about()}
+        return {"mode": "audit-only" if self._options.audit_only else "enforcing", **self._about()}
 
     def not_flipped(self) -> dict[str, str]:
         """The resources of --flip-status whose status cannot be flipped, and why."""

@@ -114,8 +114,7 @@ class Versions:
         if old.metadata.resource_version != metadata.resource_version:
             request = _request(resource, old, ReviewedObject.of(fields), writer)
             strategy, status = self._engine().strategy(request)
-            prediction = predict_with(strategy, status, request)
-            self._judge(Reviewed(request, prediction, status), now)
+            self._judge(Reviewed(request, predict_with(strategy, status, request), status), now)
 
     def gone(self, uid: str) -> None:
         """Forget an object that was deleted."""

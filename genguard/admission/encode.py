@@ -26,8 +26,7 @@ def encode_allowed(
     """Allow the request `uid`; without operations the answer carries no patch at all."""
     response: dict[str, Any] = {"uid": uid, "allowed": True}
     if patch:
-        encoded = b64encode(_encoder.encode(patch)).decode()
-        response |= {"patch": encoded, "patchType": "JSONPatch"}
+        response |= {"patch": b64encode(_encoder.encode(patch)).decode(), "patchType": "JSONPatch"}
     if audit_annotations:
         response["auditAnnotations"] = audit_annotations
     if warnings:

@@ -350,8 +350,7 @@ class Reviewing:
         for phase, request in reviews:
             if known is None or known[0] is not request:
                 strategy, status = self._engine.strategy(request)
-                prediction = predict_with(strategy, status, request)
-                known = request, Reviewed(request, prediction, status)
+                known = request, Reviewed(request, predict_with(strategy, status, request), status)
             fact = self._detection.fact(phase, known[1], event.time)
             if fact is not None:
                 self._detection.see(fact)
@@ -372,8 +371,7 @@ class Reviewing:
     def _see_deletions(self, event: Event, reference: ObjectReference) -> None:
         """Judge the deletion of a collection: its answer lists what was deleted."""
         for item in read_items(event.response_object):
-            name = item.identity.name
-            one = msgspec.structs.replace(reference, name=name, uid=item.identity.uid)
+            one = msgspec.structs.replace(reference, name=item.identity.name, uid=item.identity.uid)
             before = self._stored.get(one)
             self._stored.forget(one)
             known = before if before and before.is_state_of(item) else item

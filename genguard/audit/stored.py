@@ -176,8 +176,7 @@ class StoredObjects:
         """Remember a state. It must not be changed afterwards; its texts are copied."""
         name = _name_of(reference)
         kept = {key: raw.copy() for key, raw in stored.fields.items()}
-        size = sum(map(len, (*name, *kept.values())))
-        self._known.put(name, stored._replace(fields=kept), size)
+        self._known.put(name, stored._replace(fields=kept), sum(map(len, (*name, *kept.values()))))
 
     def forget(self, reference: ObjectReference) -> None:
         """Forget an object: it is gone."""

@@ -233,8 +233,7 @@ class Story:
         for place in dict.fromkeys((*changed, *(one for one in gone if one in by_webhooks))):
             self._claim(place, by, removed=place not in now)
             if is_compared and place not in by_webhooks:
-                row = self._fields[place]
-                self._note(place, in_turn=next_in_turn(row.in_turn, by))
+                self._note(place, in_turn=next_in_turn(self._fields[place].in_turn, by))
         for place, changers in by_webhooks.items():
             self._note(place, changed_by=tuple(changers))
         if _REPLICAS in changed and not is_new:

@@ -22,8 +22,7 @@ def table(found: Blame) -> list[Row]:
     """Return a header and a row for each field; then what was done to the whole object."""
     rows: list[Row] = []
     if found.fields:
-        header = ("FIELD", "LAST WRITER", "WHEN", "THROUGH / CHANGED BY")
-        rows.append(tuple(map(Cell, header)))
+        rows.append(tuple(map(Cell, ("FIELD", "LAST WRITER", "WHEN", "THROUGH / CHANGED BY"))))
         rows += map(_row, found.fields)
     for one in found.deeds:
         tone = _TONES.get(one.what, Tone.PLAIN)

@@ -155,8 +155,7 @@ def known_contests(
         # Who wrote a field once belongs to that life; who came back will do so in the next.
         tell(f"--audit is about an earlier {name_of(one.which)}: who changed it back counts alone")
         back = filter(returned, report.fields)
-        document = story.document or {}
-        yield from owned_by_others(one.manifest, document, back, by.manager, by.user)
+        yield from owned_by_others(one.manifest, story.document or {}, back, by.manager, by.user)
 
 
 def object_of(one: Prepared, stored: Mapping[str, Any]) -> FoundObject:

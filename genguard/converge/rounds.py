@@ -280,8 +280,7 @@ def _overwritten(
             names = cluster.policies(review, to_pointer(one.place))
             parties = _suspected("policy", names, Confidence.LIKELY)
         parties = parties or _suspected("webhook", unasked, Confidence.POSSIBLE) or [_SERVER]
-        is_fight = parties != [_SERVER]
-        yield _contested(Contest.OVERWRITTEN, one, parties, _APPLY, is_fight=is_fight)
+        yield _contested(Contest.OVERWRITTEN, one, parties, _APPLY, is_fight=parties != [_SERVER])
 
 
 def _contested(

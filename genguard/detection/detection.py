@@ -289,8 +289,7 @@ class Detection:
 
     def _enter(self, found: Found) -> None:
         for detector, sign, judged in found:
-            owners = followed(sign, judged, self.history)
-            self.ledger.add(detector, sign, judged, owners)
+            self.ledger.add(detector, sign, judged, followed(sign, judged, self.history))
 
 
 def _kind_of(key: JoinKey) -> ResourceKind:

@@ -260,8 +260,7 @@ class History:
             if kept and kept[-1].requester.user == user and _leaves_of(kept[-1]) == leaves:
                 kept.pop()
             slow = (*kept[1 - SLOW_WRITES_OF_AN_OBJECT :], write)
-        size = sum([one.records + one.leaves for one in slow])
-        self._slow.put(name, (user, slow), size)
+        self._slow.put(name, (user, slow), sum([one.records + one.leaves for one in slow]))
         return slow if slow and slow[-1] is write else ()
 
     def _forget_leaves_but_of(self, name: str, past: ObjectHistory) -> None:

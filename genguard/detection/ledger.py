@@ -237,8 +237,7 @@ class Ledger:
         """Keep a finding, and count again the bytes that it takes."""
         about = self._about.setdefault(_name_of(entry.object), {})
         self.bytes -= about[entry.id].size if entry.id in about else 0
-        size = _BYTES_OF_FINDING + len(msgspec.msgpack.encode(entry))
-        entry.size = max(size, _LEAST_BYTES)
+        entry.size = max(_BYTES_OF_FINDING + len(msgspec.msgpack.encode(entry)), _LEAST_BYTES)
         self.bytes += entry.size
         about[entry.id] = entry
         self._changed(entry)

@@ -46,8 +46,7 @@ class ObjectKey(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
 
     def owned(self, pointer: str) -> str:
         """Return what has one owner: a field of it, or the list that is owned as a whole."""
-        kind = kind_of(self.group, self.resource)
-        return owned_pointer(self.group, self.version, kind, pointer)
+        return owned_pointer(self.group, self.version, kind_of(self.group, self.resource), pointer)
 
 
 def name_of(where: ObjectKey | JoinKey) -> str:

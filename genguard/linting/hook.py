@@ -172,8 +172,7 @@ class Hook:
     @property
     def own_phase(self) -> str:
         """The phase of genguard that it registers, such as "/mutate"; "" for other webhooks."""
-        labels = mapping(self.metadata.get("labels"))
-        metadata = {"name": self.configuration, "labels": labels}
+        metadata = {"name": self.configuration, "labels": mapping(self.metadata.get("labels"))}
         return own_phase({"metadata": metadata}, self.body)
 
     @property

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from operator import attrgetter
 from typing import Any, Final
+from urllib.parse import quote
 
 _OFFERED: Final = 3
 _LIKE: Final = 0.7
@@ -33,6 +34,10 @@ class Served:
     def path(self, namespace: str) -> str:
         """Where the API server has the collection; "" is every namespace."""
         return collection_path(self.group, self.version, self.resource, namespace)
+
+    def object_path(self, namespace: str, name: str) -> str:
+        """Where it has an object; nothing in a name leads elsewhere."""
+        return f"{self.path(quote(namespace, safe=''))}/{quote(name, safe='')}"
 
     def __str__(self) -> str:
         """`deployments.apps`."""

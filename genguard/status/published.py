@@ -70,8 +70,7 @@ def read_owners(document: Document) -> dict[str, Owners]:
 
 def _owned_conditions(entry: Any) -> Iterator[tuple[str, list[str]]]:
     """Yield type and leaves of each condition that one entry of managedFields owns."""
-    owned = mapping(get(entry, "fieldsV1", "f:status", "f:conditions"))
-    for key, fields in owned.items():
+    for key, fields in mapping(get(entry, "fieldsV1", "f:status", "f:conditions")).items():
         if not key.startswith(_ITEM) or not isinstance(fields, dict):
             continue
         try:

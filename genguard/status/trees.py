@@ -195,8 +195,7 @@ def build_trees(
         others = [views[one] for one in depended if one in views]
         others += dependents.missing.get(index, ())
         children = sorted(found.values(), key=_BY_NAME)
-        known = past(read_uid(document))
-        judged = assess(document, known, owned, others, at=at, judge=judge)
+        judged = assess(document, past(read_uid(document)), owned, others, at=at, judge=judge)
         nodes[index], views[index] = Node(judged, tuple(children)), judged.view
     return tuple(nodes[index] for index in sorted(nodes) if index in placed)
 

@@ -237,8 +237,7 @@ async def review_token(rest: Rest, token: str, verb: str, path: str) -> tuple[st
             return "", False
         user = {key: found["user"].get(key) for key in ("uid", "groups", "extra")}
         name = str(found["user"]["username"])
-        at = {"path": path, "verb": verb}
-        spec = {**user, "user": name, "nonResourceAttributes": at}
+        spec = {**user, "user": name, "nonResourceAttributes": {"path": path, "verb": verb}}
         access = await ask(rest, "SubjectAccessReview", spec)
     except (RefusedError, AttributeError, KeyError, *UNREACHED) as error:
         # Not the error's text: an API server may repeat in it what it was sent.

@@ -137,8 +137,7 @@ class DryRuns:
         """Return where the API server has the object."""
         # Nothing of a manifest may become a part of the query, which says that nothing is stored.
         metadata = manifest["metadata"]
-        collection = self.served.path(quote(metadata.get("namespace", ""), safe=""))
-        return f"{collection}/{quote(metadata['name'], safe='')}"
+        return self.served.object_path(metadata.get("namespace", ""), metadata["name"])
 
     async def find(self, manifest: Document) -> Document | None:
         """Return the stored object, None where there is none. Raises RefusedError or UNREACHED."""
@@ -189,8 +188,7 @@ class DryRuns:
     def _acts(self, one: Registration, request: AdmissionRequest, write: Matched) -> bool:
         # A namespace is matched by its own labels.
         labels = read_labels(write.labels) if self._is_namespace else self.namespace_labels
-        covered = one.covers(msgspec.structs.replace(write, namespace_labels=labels))
-        if covered is Truth.FALSE:
+        if one.covers(msgspec.structs.replace(write, namespace_labels=labels)) is Truth.FALSE:
             return False
         if not one.conditions:
             return True
@@ -331,8 +329,7 @@ class Convergence:
         scalers = [each.manifest for each in given]
         if get(one.manifest, "spec", "replicas") is not ABSENT:
             names = {each.which["name"] for each in given if each.which["kind"] == _AUTOSCALER}
-            path = _AUTOSCALERS.format(quote(namespace, safe=""))
-            live = await self._once(self._list, path)
+            live = await self._once(self._list, _AUTOSCALERS.format(quote(namespace, safe="")))
             scalers += [each for each in live if get(each, "metadata", "name") not in names]
         return list(scaled_by(one.manifest, served, scalers))
 

@@ -16,6 +16,7 @@ from urllib.parse import quote
 from cachetools import LRUCache
 
 from genguard.detection.finding import Finding, FoundObject, Severity
+from genguard.detection.write import ObjectKey
 from genguard.objects.shown import printable
 from webhook.alerts.change import Change, Transition
 from webhook.telemetry.logs import LOGGER
@@ -77,6 +78,12 @@ async def tell(
         LOGGER.warning("event not created", extra={"facts": facts})
 
 
+def naming(api_version: str, kind: str, where: ObjectKey) -> dict[str, str]:
+    """Return what an Event is regarding."""
+    names = {"namespace": where.namespace, "name": where.name, "uid": where.uid}
+    return {"apiVersion": api_version.lstrip("/"), "kind": kind, **names}
+
+
 def cut(text: str, most: int) -> str:
     """Cut a text to `most` bytes, in whole characters."""
     return text.encode()[:most].decode(errors="ignore")
@@ -125,13 +132,7 @@ class KubeEventSink:
             reason="".join(part.capitalize() for part in finding.detector.split("-")),
             is_good=transition is Transition.RESOLVED,
             note=note,
-            regarding={
-                "apiVersion": f"{where.group}/{where.version}".lstrip("/"),
-                "kind": self.kind_of(where),
-                "namespace": where.namespace,
-                "name": where.name,
-                "uid": where.uid,
-            },
+            regarding=naming(f"{where.group}/{where.version}", self.kind_of(where), where),
             finding=finding.id,
         )
 

@@ -28,7 +28,7 @@ from genguard.detection.ledger import Ledger
 from genguard.detection.write import ObjectKey
 from genguard.objects.fields import fields_of, get
 from genguard.objects.observed import NOTHING_OBSERVED, generation_number, read_observed
-from webhook.cluster.event import tell
+from webhook.cluster.event import naming, tell
 from webhook.cluster.rest import UNREACHED, RefusedError
 from webhook.cluster.stored_objects import StoredObjects
 from webhook.election.leader import Leadership
@@ -151,8 +151,7 @@ class Healing:
             elif result is Result.REFUSED:
                 self._attempts[one.id] = before._replace(at=now, wait=REFUSED_SECONDS)
         else:
-            is_lost = is_broken(damage, healed)
-            result = Result.FAILED if is_lost else Result.HEALED
+            result = Result.FAILED if is_broken(damage, healed) else Result.HEALED
             reason = "cleared again at once"
         self._counts[result.value] += 1
         if result is Result.HEALED:
@@ -184,13 +183,7 @@ class Healing:
             reason="StatusHealed",
             is_good=True,
             note=f"Put back {restored}, as {writer} had sent it; finding {one.id}.",
-            regarding={
-                "apiVersion": stored["apiVersion"],
-                "kind": stored["kind"],
-                "namespace": one.object.namespace,
-                "name": one.object.name,
-                "uid": one.object.uid,
-            },
+            regarding=naming(stored["apiVersion"], stored["kind"], one.object),
             finding=one.id,
         )
 

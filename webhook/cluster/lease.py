@@ -60,7 +60,8 @@ class LeaseElection:
         self._renewed = _NEVER
         self._seen: tuple[str, str] | None = None
         self._seen_at = self._read_at = _NEVER
-        self._held_at = _NEVER
+        self.vacant_since = _NEVER
+        """When another replica was last seen to renew; minus infinity if there was none."""
         self._led: bool | None = None
         self._taking: Final = Reconciler("leader election", self._take_part)
 
@@ -72,11 +73,6 @@ class LeaseElection:
     def has_renewed_within(self, seconds: float) -> bool:
         """Whether this replica renewed the Lease so lately, and has not seen another hold it."""
         return self._clock() < self._renewed + seconds
-
-    @property
-    def vacant_since(self) -> float:
-        """When another replica was last seen to renew; minus infinity if there was none."""
-        return self._held_at
 
     @property
     def holder(self) -> str:
@@ -162,7 +158,7 @@ class LeaseElection:
         was_away = asked >= self._read_at + good_for
         self._read_at = asked
         if seen != self._seen and holder not in {"", self._identity}:
-            self._held_at = asked
+            self.vacant_since = asked
         if seen != self._seen or was_away:
             self._seen, self._seen_at = seen, asked
         if holder == self._identity:

@@ -108,8 +108,7 @@ async def find_ops_port(rest: Rest, namespace: str) -> OpsPort | None:
 
     Raises as Rest does.
     """
-    path = f"/api/v1/namespaces/{namespace}/pods"
-    listed = await rest.list_all(path, OURS, kind="Pod")
+    listed = await rest.list_all(f"/api/v1/namespaces/{namespace}/pods", OURS, kind="Pod")
     usable = [one for one in map(read_pod, listed) if one.can_answer]
     if not usable:
         return None

@@ -220,8 +220,7 @@ class StandbyElection(LeaseElection):
         return [one for one in self._seen_pods if self._reached.get(one.name) is not False]
 
     async def _read(self) -> None:
-        listed = await self._rest.list_all(self._pods_path, OURS)
-        self.see(tuple(map(read_pod, listed)))
+        self.see(tuple(map(read_pod, await self._rest.list_all(self._pods_path, OURS))))
 
     async def _mark(self, *, reads: bool) -> None:
         """Give the label to the pods that are to answer, then take it from others. Never raises.

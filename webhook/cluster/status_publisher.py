@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import quote
 
 import msgspec
 
@@ -72,8 +71,7 @@ class StatusPublisher:
 
         Raises NotPublishableError, RefusedError or one of UNREACHED.
         """
-        path = f"{DEFINITIONS}/{served}"
-        definition = await if_there(self.calls.call("GET", path))
+        definition = await if_there(self.calls.call("GET", f"{DEFINITIONS}/{served}"))
         if definition is None:
             text = "it is no custom resource: its own controller in Kubernetes writes its status"
             raise published.NotPublishableError(f"{served}: {text}")
@@ -152,8 +150,7 @@ class StatusPublisher:
         """Apply conditions to the state that was judged; return whether they are stored."""
         wait = SHORTEST_SECONDS
         try:
-            stored = await self._send(found, found.document, items)
-            found.written = _version(stored)
+            found.written = _version(await self._send(found, found.document, items))
         except (RefusedError, *UNREACHED) as error:
             wait = await self._wait_after(found, error)
             return False
@@ -221,8 +218,7 @@ def _typed(found: _Object) -> dict[str, Any]:
 
 def _path(found: _Object) -> str:
     metadata = found.document["metadata"]
-    collection = found.served.path(metadata.get("namespace", ""))
-    return f"{collection}/{quote(metadata['name'], safe='')}"
+    return found.served.object_path(metadata.get("namespace", ""), metadata["name"])
 
 
 def _facts(found: _Object) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from genguard.admission.probe import PROBE
 from genguard.admission.review import own_phase
 from genguard.objects.fields import Path, to_field_path
 from genguard.objects.shown import few
+from genguard.shipped import shipped
 from webhook.manifest.documents import Document, title_of
 from webhook.manifest.rendering import REGISTRATIONS
 
@@ -173,15 +174,6 @@ def _named(rule: Mapping[str, Any]) -> set[tuple[str, str]]:
 def probe(value: str, namespace: str, run: str = "") -> Document:
     """Return a PodTemplate: no controller acts on it."""
     labels = {"app.kubernetes.io/name": "genguard-probe"} | ({RUN: run} if run else {})
-    pod = {"containers": [{"name": "probe", "image": "registry.k8s.io/pause:3.10"}]}
-    return {
-        "apiVersion": "v1",
-        "kind": "PodTemplate",
-        "metadata": {
-            "name": f"genguard-probe-{value}",
-            "namespace": namespace,
-            "annotations": {PROBE: value},
-            "labels": labels,
-        },
-        "template": {"spec": pod},  # never pulled: it is sent in dry runs
-    }
+    names = {"name": f"genguard-probe-{value}", "namespace": namespace, "labels": labels}
+    metadata = {**names, "annotations": {PROBE: value}}
+    return {**shipped("webhook.install", "probe.yaml", dict[str, Any]), "metadata": metadata}

@@ -194,8 +194,7 @@ def _fill(document: Document, choices: Choices, pair: Mapping[str, bytes]) -> No
             for container in containers_of(document):
                 container["image"] = choices.store_image or container["image"]
         case "ResourceQuota":  # it also allows one more during a rollout, and a Valkey
-            pods = max(int(spec["hard"]["pods"]), (choices.replicas or 0) + 2)
-            spec["hard"]["pods"] = str(pods)
+            spec["hard"]["pods"] = str(max(int(spec["hard"]["pods"]), (choices.replicas or 0) + 2))
         case "NetworkPolicy":
             _let_through(spec, choices)
         case _ if is_registration(document):
@@ -256,8 +255,7 @@ def _way_to(url: str, usual_port: int) -> dict[str, Any]:
     except ValueError:
         match host.split("."):
             case [_, namespace, "svc", *_]:
-                labels = {NAME_LABEL: namespace}
-                rule["to"] = [{"namespaceSelector": {"matchLabels": labels}}]
+                rule["to"] = [{"namespaceSelector": {"matchLabels": {NAME_LABEL: namespace}}}]
     else:
         rule["to"] = [{"ipBlock": {"cidr": f"{address}/{address.max_prefixlen}"}}]
     return rule

@@ -42,6 +42,7 @@ T = TypeVar("T")
 
 _LONGEST_NAME: Final = 256
 _TIMEOUT: Final = re.compile(r"timeout=([0-9]{1,4})s")
+_Route = tuple[Phase | None, int | None]
 PHASES: Final = {**{f"/{phase}": phase for phase in Phase}, "/repair": Phase.MUTATE}
 
 
@@ -82,13 +83,13 @@ class AdmissionHandler:
         connection = connection_of(request)
         connection.headers_complete()
         arrived = 0 if self.spans is None else time.time_ns()
-        phase, asked_seconds = route_of(request.raw_path)
+        phase, _ = route = route_of(request.raw_path)
         try:
             if connection.is_untrusted:  # its connection was counted
                 message = "this client's name is not allowed"
                 response = _refusal(RefusedRequestError(403, Refusal.NOT_ALLOWED, message))
             else:
-                response = await self._answer(request, connection, phase, asked_seconds, arrived)
+                response = await self._answer(request, connection, route, arrived)
         except RefusedRequestError as error:
             response = _refusal(error)
             if isinstance(error, OverloadedError):
@@ -106,13 +107,9 @@ class AdmissionHandler:
         return response
 
     async def _answer(
-        self,
-        request: web.BaseRequest,
-        connection: Connection,
-        phase: Phase | None,
-        asked_seconds: int | None,
-        arrived: int,
+        self, request: web.BaseRequest, connection: Connection, route: _Route, arrived: int
     ) -> web.Response:
+        phase, asked_seconds = route
         if phase is None:
             raise RefusedRequestError(404, "unknown_path", "POST /intent, /mutate or /outcome")
         if request.method != "POST":
@@ -209,7 +206,7 @@ async def _at_once(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) 
 
 
 @lru_cache(64)
-def route_of(raw_path: str) -> tuple[Phase | None, int | None]:
+def route_of(raw_path: str) -> _Route:
     """The phase of a path, and the seconds of its `?timeout=2s`: a server is sent few of them.
 
     So the API server sends how long it waits (apiserver pkg/util/webhook).

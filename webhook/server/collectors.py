@@ -205,8 +205,7 @@ class TerminatingMetrics:
         said = [(where, one.reported) for where, one in shown if one.reported is not None]
         yield family(named.reported, said)
         prefix, counted = f"genguard_{named.kind.lower()}", shown if is_counted else []
-        pods = [(where, one.counted) for where, one in counted]
-        yield family(f"{prefix}_terminating_pods", pods)
+        yield family(f"{prefix}_terminating_pods", [(where, one.counted) for where, one in counted])
         ages = [(at, max(0.0, now - one.oldest)) for at, one in counted if one.oldest is not None]
         yield family(f"{prefix}_terminating_pod_age_seconds", ages)
         left = sum(watching.terminating.agreement(named.kind)) - len(shown)

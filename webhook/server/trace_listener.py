@@ -35,8 +35,7 @@ async def observing(
             review = decode_review(body)
         except (UndecodableReviewError, RecursionError) as error:  # the failure policy is Ignore
             raise web.HTTPBadRequest from error
-        position = int(request.match_info["position"])
-        asyncio.get_running_loop().call_soon(on_view, position, review)
+        asyncio.get_running_loop().call_soon(on_view, int(request.match_info["position"]), review)
         allowed = encode_allowed(review.api_version, review.wire.uid)
         return web.Response(body=allowed, content_type="application/json")
 

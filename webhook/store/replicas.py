@@ -316,8 +316,7 @@ class FactReader:
         for content in message.facts:
             try:
                 fact = decode_fact(content)
-                at = CLOCK.of_wall(fact.time)
-                self._queue.put(replace(fact, time=at), time.monotonic())
+                self._queue.put(replace(fact, time=CLOCK.of_wall(fact.time)), time.monotonic())
             except UnreadableFactError:
                 self.counts["unreadable"] += 1
                 self._miss()

@@ -75,8 +75,7 @@ class Chases(Question):
         is_known = Phase.OUTCOME not in write.missing and len(past.writes) >= _MOVES_BEFORE
         if not (is_known and _is_move(write)):
             return
-        moving = self._in_turn_with(history_name(write.object))
-        others = _unrelated(past, moving)
+        others = _unrelated(past, self._in_turn_with(history_name(write.object)))
         if len(others) == 1:
             yield from _chased(write, _moves(past), _moves(others[0]))
 
@@ -146,8 +145,7 @@ def _chased(write: Write, mine: Sequence[Write], theirs: Sequence[Write]) -> Ans
         where = _told(theirs[-1].object)
         said = f"{one.user} and {other.user} chase each other: the one writes"
         said += f" {_told(write.object)}, the other {where}, {len(run) // 2} times by turns"
-        evidence = {"other": where, "otherUser": other.user}
-        more = {"requesters": (one, other), "evidence": evidence}
+        more = {"requesters": (one, other), "evidence": {"other": where, "otherUser": other.user}}
         about = *write.pointers(), *write.metadata.admitted
         yield signal(LOOP, write, Blame.REQUESTER, about, said, **more)
 

@@ -213,8 +213,7 @@ def _not_kept(write: Write, past: ObjectHistory) -> Answers:
         said = f"{user} asks again and again for {field_names(lost, of)}, in version {version}: "
         how = "it is stored each time, and nobody is seen to take it back"
         said += how if is_stored else "and the API server drops it"
-        evidence = {"version": version}
-        yield signal(NOT_KEPT, write, Blame.REQUESTER, lost, said, evidence=evidence)
+        yield signal(NOT_KEPT, write, Blame.REQUESTER, lost, said, evidence={"version": version})
 
 
 _Step = tuple[Path, Digest | None, Digest | None]

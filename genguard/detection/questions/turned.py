@@ -124,8 +124,7 @@ def turns_of(
     for write in reversed(writes) if turns else ():
         for change, who in turned(write, turns):
             if len(turns[change.key]) < _MOST_TURNS and (webhooks or who is not WEBHOOK):
-                turn = Turn(change.before, change.after, who, write.time, change)
-                turns[change.key].append(turn)
+                turns[change.key].append(Turn(change.before, change.after, who, write.time, change))
     return {key: some[::-1] for key, some in turns.items()}
 
 

@@ -38,8 +38,7 @@ def side_effects(hook: Hook, _: LintContext) -> Iterator[Problem]:
     """Report any value but None and NoneOnDryRun."""
     value = text(hook.body.get("sideEffects"))
     if value not in ("None", "NoneOnDryRun"):
-        named = {"value": value or "not set"}
-        yield Problem(Level.ERROR, hook.field("sideEffects"), "has", named)
+        yield Problem(Level.ERROR, hook.field("sideEffects"), "has", {"value": value or "not set"})
 
 
 @webhook_check

@@ -21,8 +21,7 @@ def order_of_numbers(hook: Hook, context: LintContext) -> Iterator[Problem]:
         if theirs is None or not overlap(hook, other):
             continue
         if int(mine[0]) > int(theirs[0]) and hook.order < other.order:
-            named = {"other": other.configuration}
-            yield Problem(Level.WARNING, "metadata.name", "before", named)
+            yield Problem(Level.WARNING, "metadata.name", "before", {"other": other.configuration})
             return
 
 

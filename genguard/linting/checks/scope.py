@@ -76,8 +76,7 @@ def wildcard_resources(hook: Hook, _: LintContext) -> Iterator[Problem]:
             if hook.requires_object_label and rule["operations"] == ("DELETE",):
                 level = Level.INFO  # a guard against deletion of what has its label
             field = hook.field(f"rules[{position}].resources[{index}]")
-            named = {"name": name, "scope": scope, "policy": policy}
-            yield Problem(level, field, "matches", named)
+            yield Problem(level, field, "matches", {"name": name, "scope": scope, "policy": policy})
 
 
 @webhook_check

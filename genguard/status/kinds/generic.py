@@ -11,6 +11,7 @@ Relies   on the observedGeneration of each condition: Ready=True of another gene
 from typing import Final
 
 from genguard.objects.fields import ABSENT, text
+from genguard.status import standard_fields
 from genguard.status.checked_object import CheckedObject, Condition, Conditions, Places
 from genguard.status.kind_rule import (
     KindRule,
@@ -20,13 +21,6 @@ from genguard.status.kind_rule import (
     require_at_least,
 )
 from genguard.status.names import NAMES
-from genguard.status.standard_fields import (
-    current_places,
-    read_health,
-    read_progress,
-    read_ready,
-    read_settled,
-)
 from genguard.status.view import Blocks, Health, Reason, remark, short_word
 
 _DECIDING: Final = ("Ready", "Available", "Succeeded", "Complete", "Completed")
@@ -43,12 +37,12 @@ def evaluate_generic(obj: CheckedObject) -> KindVerdict:
         return KindVerdict(
             (remark("status", have=ABSENT, note="no controller has written a status"),)
         )
-    places, reasons = current_places(obj, obj.places)
+    places, reasons = standard_fields.current_places(obj, obj.places)
     conditions = Conditions.of(*places)
     failed = _add_failures(obj, conditions, reasons)
     decided = next(filter(None, map(conditions.get, _DECIDING)), None)
-    ready = read_ready(places)
-    settled = read_settled(obj, conditions, places)
+    ready = standard_fields.read_ready(places)
+    settled = standard_fields.read_settled(obj, conditions, places)
     is_said = decided is not None or ready.said
     unfinished = Blocks.SETTLED if is_said else Blocks.BOTH
     broken = False
@@ -68,7 +62,7 @@ def evaluate_generic(obj: CheckedObject) -> KindVerdict:
     if progress is None:
         progress = _add_progress(places, reasons, failed=failed)
     red = Blocks.NOTHING if is_said else unready
-    health, why = read_health(obj, conditions, places, red)
+    health, why = standard_fields.read_health(obj, conditions, places, red)
     reasons += why
     degraded = _add_degraded(conditions, decided, reasons) or health is Health.YELLOW
     reasons += [*ready.remarks, *settled.remarks]
@@ -151,7 +145,7 @@ def _add_counters(obj: CheckedObject, reasons: list[Reason], blocks: Blocks) -> 
 
 def _add_progress(places: Places, reasons: list[Reason], *, failed: bool) -> float | None:
     """Add a progress below 100%, unless the controller gave up; return the completed share."""
-    found = read_progress(places)
+    found = standard_fields.read_progress(places)
     if found is None:
         return None
     path, share = found

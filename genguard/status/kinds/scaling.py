@@ -27,8 +27,7 @@ def evaluate_autoscaler(obj: CheckedObject) -> KindVerdict:
         reasons += [reason for reason in blocked if reason is not None]
     current, desired = obj.count("currentReplicas"), obj.count("desiredReplicas")
     if current != desired and not reasons:  # who cannot scale wants nothing
-        path = "status.currentReplicas"
-        reasons.append(Reason(path, current, str(desired), "", Blocks.SETTLED))
+        reasons.append(Reason("status.currentReplicas", current, str(desired), "", Blocks.SETTLED))
     limited = conditions.true("ScalingLimited")
     at_most = limited is not None and limited.reason == "TooManyReplicas"
     if limited is not None and at_most:

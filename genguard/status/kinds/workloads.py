@@ -142,8 +142,7 @@ def evaluate_stateful_set(obj: CheckedObject) -> KindVerdict:
     partition = obj.inner("spec", "updateStrategy", "rollingUpdate").get("partition")
     if partition is not None:
         if type(partition) is not int or partition < 0:
-            path = "spec.updateStrategy.rollingUpdate.partition"
-            raise WrongTypeError(path, partition, COUNT)
+            raise WrongTypeError("spec.updateStrategy.rollingUpdate.partition", partition, COUNT)
         wanted = max(0, desired - partition)
         require_at_least(reasons, "updatedReplicas", updated, wanted)
         return KindVerdict(reasons, progress=min(share, completed_share(wanted, updated)))
@@ -158,8 +157,7 @@ def evaluate_daemon_set(obj: CheckedObject) -> KindVerdict:
     """Compare the counters with desiredNumberScheduled; without nodes it is complete."""
     if obj.status.get("desiredNumberScheduled") is None:
         # Never omitted by the controller (apps/v1): without it the other numbers mean nothing.
-        path = "status.desiredNumberScheduled"
-        return KindVerdict((Reason(path, ABSENT, COUNT),), progress=0.0)
+        return KindVerdict((Reason("status.desiredNumberScheduled", ABSENT, COUNT),), progress=0.0)
     desired, updated = obj.count("desiredNumberScheduled"), obj.count("updatedNumberScheduled")
     ready, available = obj.count("numberReady"), obj.count("numberAvailable")
     reasons: list[Reason] = []
@@ -212,8 +210,7 @@ def evaluate_cron_job(obj: CheckedObject) -> KindVerdict:
 
 def _progress(obj: CheckedObject) -> float | None:
     """Return status.succeeded / spec.completions; None for a work queue of unknown size."""
-    completions = obj.spec.get("completions")
-    if completions is None and obj.desired("parallelism") != 1:
+    if obj.spec.get("completions") is None and obj.desired("parallelism") != 1:
         return None
     return completed_share(obj.desired("completions"), obj.count("succeeded"))
 
