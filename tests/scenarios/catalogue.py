@@ -1,4 +1,4 @@
-"""Every scenario by name: a function that acts, and the webhooks and policies meanwhile."""
+"""Every scenario by name: what acts, a script or a function; its webhooks and policies."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,25 +6,7 @@ from importlib import import_module
 
 from tests.scenarios.scene import Hook, Policy, Scene
 
-_MODULES = (
-    "loops_by_webhooks",
-    "loops_by_policies",
-    "loops_by_writers",
-    "loops_of_one_writer",
-    "loops_of_generation",
-    "loops_of_metadata",
-    "loops_across_objects",
-    "loops_of_lives",
-    "observers",
-    "quiet_workloads",
-    "quiet_writers",
-    "quiet_of_one_writer",
-    "quiet_controllers",
-    "quiet_webhooks",
-    "quiet_metadata",
-    "quiet_across_objects",
-    "quiet_lives",
-)
+_MODULES = ("across_objects", "at_once", "in_code", "scripts")
 _known: dict[str, "Scenario"] = {}
 
 
@@ -35,25 +17,25 @@ class Scenario:
     name: str
     act: Callable[[Scene], None]
     hooks: tuple[Hook, ...]
-    policies: tuple[Policy, ...]
+    policies: tuple[Policy, ...] = ()
     before: Callable[[Scene], None] | None = None
     """What happens before there is any webhook, genguard's included."""
 
 
-def scenario(
-    *others: Hook | Policy, before: Callable[[Scene], None] | None = None
-) -> Callable[[Callable[[Scene], None]], Callable[[Scene], None]]:
+def scenario(*hooks: Hook) -> Callable[[Callable[[Scene], None]], Callable[[Scene], None]]:
     """Enters a function into the catalogue; its name with dashes is the recording's."""
 
-    def enter(act: Callable[[Scene], None]) -> Callable[[Scene], None]:
-        name = act.__name__.replace("_", "-")
-        assert name not in _known, name
-        hooks = tuple(one for one in others if isinstance(one, Hook))
-        policies = tuple(one for one in others if isinstance(one, Policy))
-        _known[name] = Scenario(name, act, hooks, policies, before)
+    def take(act: Callable[[Scene], None]) -> Callable[[Scene], None]:
+        enter(Scenario(act.__name__.replace("_", "-"), act, hooks))
         return act
 
-    return enter
+    return take
+
+
+def enter(made: Scenario) -> None:
+    """Each name is there once."""
+    assert made.name not in _known, made.name
+    _known[made.name] = made
 
 
 def catalogue() -> dict[str, Scenario]:

@@ -5,13 +5,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from genguard.objects.fields import to_pointer
-from tests.controlplane.webhook_listener import Patch
+from tests.controlplane.webhook_listener import Patch, no_patch
 from tests.e2e.culprits import removes_observed_generation, zeroes_observed_generation
 
-__all__ = ["removes_observed_generation", "zeroes_observed_generation"]
+__all__ = ["no_patch", "removes_observed_generation", "zeroes_observed_generation"]
 
 Request = Mapping[str, Any]
-OLD_OPERATOR = "mmm-old-operator"
 
 
 def removes_status_field(name: str) -> Callable[[Request], Patch]:
@@ -34,6 +33,13 @@ def removes_spec_field(name: str) -> Callable[[Request], Patch]:
         return [{"op": "remove", "path": f"/spec/{name}"}]
 
     return patch
+
+
+def makes_invalid(request: Request) -> Patch:
+    """Counts in text what the API server counts in numbers."""
+    if request["operation"] != "UPDATE":
+        return ()
+    return [{"op": "add", "path": "/spec/minReadySeconds", "value": -1}]
 
 
 def encodes_pods_without(*names: str) -> Callable[[Request], Patch]:

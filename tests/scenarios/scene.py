@@ -25,7 +25,7 @@ class Hook:
 
     name: str
     patch: Callable[[Mapping[str, Any]], Patch]
-    resources: tuple[str, ...]
+    resources: Sequence[str]
     settings: Mapping[str, Any] = field(default_factory=dict)
     later: float = 0.0
 
@@ -38,7 +38,7 @@ class Policy:
     """
 
     name: str
-    resources: tuple[str, ...]
+    resources: Sequence[str]
     condition: str
     mutation: Json
 

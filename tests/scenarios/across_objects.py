@@ -1,4 +1,4 @@
-"""Loops that reach further than one object: what follows from a fight, and two that chase."""
+"""Scenarios that reach further than one object: controllers react to what others have written."""
 
 import itertools
 from collections.abc import Mapping
@@ -7,20 +7,8 @@ from typing import Any
 from tests.controlplane.webhook_listener import Patch
 from tests.e2e.culprits import deployment
 from tests.scenarios.catalogue import scenario
-from tests.scenarios.reacting import Reaction, reacting
+from tests.scenarios.reacting import Reaction, every, reacting
 from tests.scenarios.scene import Hook, Json, Scene, Stored
-
-_COPIED = "replicator.example.org/from-version"
-
-
-@scenario()
-def replicas_fought_over_above_a_replica_set(scene: Scene) -> None:
-    """The deployment-controller does as it is asked, and walks the ReplicaSet to and fro."""
-    web = scene.create("apps/v1/deployments", deployment("web", replicas=1))
-    scene.pause(1.0)
-    for turn in range(14):
-        web.spec(("gitops", "autoscaler")[turn % 2], replicas=(1, 2)[turn % 2])
-        scene.pause(0.2)
 
 
 @scenario()
@@ -79,19 +67,6 @@ def a_child_of_what_a_webhook_flips(scene: Scene) -> None:
         for turn in range(40):
             parent.patch("gitops", {"metadata": {"labels": {"synced": str(turn)}}})
             scene.pause(0.15)
-
-
-@scenario()
-def a_child_that_somebody_else_walks(scene: Scene) -> None:
-    """Its parent is fought over; its operator reports only, and a tuner walks the child."""
-    parent = scene.widget("parent")
-    child = scene.child_of(parent)
-    for turn in range(30):
-        parent.spec(("gitops", "autoscaler")[turn % 2], size=(1, 2)[turn % 2])
-        parent.status("widget-operator", observedGeneration=parent.generation)
-        scene.pause(0.05)
-        child.spec("tuner", size=(5, 6)[turn % 2])
-        scene.pause(0.05)
 
 
 @scenario()
@@ -165,31 +140,59 @@ def _notes_checksum(found: Json) -> Json:
     return {"checksum": f"{found['metadata']['generation'] * 7919:x}"}
 
 
-def _copies_version(found: Json) -> Json:
-    return {"metadata": {"annotations": {_COPIED: found["metadata"]["resourceVersion"]}}}
+@scenario()
+def two_objects_that_settle(scene: Scene) -> None:
+    """A release makes both controllers write a few times in turn, and then all is done."""
+    left, right = scene.widget("left"), scene.widget("right")
+    for release in range(4):
+        with reacting(
+            Reaction("left-controller", left, right, _notes_generation, times=3),
+            Reaction("right-controller", right, left, _notes_generation, times=3),
+        ):
+            left.spec("deployer", release=release)
+            scene.pause(1.5)
 
 
 @scenario()
-def two_replicators_copy_to_each_other(scene: Scene) -> None:
-    """Each writes down of which version its copy is; nothing else changes."""
-    left, right = (
-        scene.create("v1/configmaps", {"metadata": {"name": name}, "data": {"a": "1"}})
-        for name in ("left", "right")
-    )
-    for _ in range(14):
-        left.patch("replicator-of-right", _copies_version(right.get()))
-        scene.pause(0.2)
-        right.patch("replicator-of-left", _copies_version(left.get()))
-        scene.pause(0.3)
+def two_controllers_of_one_period(scene: Scene) -> None:
+    """Each writes at its own interval, which is the same, and nothing of the other's."""
+    left, right = scene.widget("left"), scene.widget("right")
+    with every(
+        0.3,
+        lambda: left.spec("left-controller", tick=scene.tick()),
+        lambda: right.spec("right-controller", tick=scene.tick()),
+    ):
+        scene.pause(12.0)
 
 
 @scenario()
-def a_secret_and_its_configmap_are_kept_alike(scene: Scene) -> None:
-    """Two tools, each of which writes down which version of the other it has seen."""
-    secret = scene.create("v1/secrets", {"metadata": {"name": "one"}, "stringData": {"a": "1"}})
-    settings = scene.create("v1/configmaps", {"metadata": {"name": "two"}, "data": {"a": "1"}})
-    for _ in range(14):
-        secret.patch("secret-keeper", _copies_version(settings.get()))
-        scene.pause(0.3)
-        settings.patch("reflector", _copies_version(secret.get()))
-        scene.pause(0.2)
+def two_controllers_follow_a_third(scene: Scene) -> None:
+    """A user edits a source, and two controllers render what follows from it."""
+    source, left, right = scene.widget("source"), scene.widget("left"), scene.widget("right")
+    with reacting(
+        Reaction("left-controller", left, source, _notes_generation),
+        Reaction("right-controller", right, source, _notes_generation, 0.05),
+    ):
+        for turn in range(20):
+            source.spec("editor", edit=turn)
+            scene.pause(0.3)
+
+
+@scenario()
+def a_controller_follows_an_object_that_is_ramped_up(scene: Scene) -> None:
+    """A user raises a number step by step, and a controller follows without owning anything."""
+    wanted, made = scene.widget("wanted"), scene.widget("made")
+    with reacting(Reaction("follower", made, wanted, _notes_generation)):
+        for size in range(24):
+            wanted.spec("release-tool", size=size)
+            scene.pause(0.2)
+
+
+@scenario()
+def a_child_follows_its_parent(scene: Scene) -> None:
+    """A user tries several sizes, and takes some back; an operator renders the child each time."""
+    parent = scene.widget("parent")
+    with reacting(Reaction("widget-operator", scene.child_of(parent), parent, _notes_generation)):
+        for size in (1, 2, 1, 3, 1, 2, 4, 2, 5):
+            parent.spec("deployer", size=size)
+            scene.pause(0.4)
