@@ -230,14 +230,24 @@ def _body(make: Callable[..., Json], loader: _Loader, node: yaml.MappingNode) ->
     return merge_patch(make(**given), more)
 
 
-def _scenario(name: str, script: Json) -> Scenario:
-    def acting(steps: Steps) -> Callable[[Scene], None]:
-        return lambda scene: Play(scene).act(steps)
+def _play(steps: Steps, scene: Scene) -> None:
+    Play(scene).act(steps)
 
-    hooks = tuple(Hook(**one) for one in script.get("hooks", ()))
-    policies = tuple(Policy(**one) for one in script.get("policies", ()))
-    before = acting(script["before"]) if "before" in script else None
-    return Scenario(name, acting(script["steps"]), hooks, policies, before)
+
+def _scenario(
+    name: str,
+    steps: Steps,
+    hooks: Sequence[Json] = (),
+    policies: Sequence[Json] = (),
+    before: Steps = (),
+) -> Scenario:
+    return Scenario(
+        name,
+        partial(_play, steps),
+        tuple(Hook(**one) for one in hooks),
+        tuple(Policy(**one) for one in policies),
+        partial(_play, before) if before else None,
+    )
 
 
 _Loader.add_constructor("!each", _each)
@@ -247,4 +257,4 @@ for _tag, _make in {"!deployment": deployment, "!pod": pod}.items():
     _Loader.add_constructor(_tag, partial(_body, _make))
 for _file in sorted(FOLDER.glob("*.yaml")):
     for _name, _script in yaml.load(_file.read_text(), _Loader).items():  # noqa: S506 - a SafeLoader
-        enter(_scenario(_name, _script))
+        enter(_scenario(_name, **_script))

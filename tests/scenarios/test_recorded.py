@@ -5,6 +5,7 @@ import json
 import pytest
 
 from genguard.detection.questions import ALL, FINDINGS
+from tests.converge.asked import asked_in
 from tests.nightly import by_turns
 from tests.scenarios import recording
 from tests.scenarios.catalogue import catalogue
@@ -21,6 +22,12 @@ def test_every_scenario_is_recorded_and_has_its_expectation():
     recorded = recording.recorded()
     assert all(recording.reviews_of(name).exists() for name in recorded)
     assert sorted(catalogue()) == recorded == sorted(EXPECTED)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_step_that_is_misspelt_is_an_error_before_there_is_a_cluster(name):
+    """Each is taken until what comes next needs one."""
+    assert all(one.user and one.manifest for one in asked_in(catalogue()[name]))
 
 
 @pytest.mark.parametrize("name", EXPECTED)
