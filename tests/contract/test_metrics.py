@@ -2,13 +2,13 @@
 
 import json
 
-import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from genguard.admission.review import Phase
 from genguard.generation import CustomResource, StatusSubresource
 from genguard.review import review
 from genguard.review_setup import ReviewOptions, ReviewSetup
+from tests.cases_loader import table
 from tests.contract.service import serving
 from tests.reviews import make_review
 from webhook.telemetry.metrics import Metrics
@@ -45,21 +45,12 @@ def series(metrics: Metrics) -> int:
     return sum(len(family.samples) for family in metrics.registry.collect())
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [
-        {"resource": "widgetsODD.example.org"},
-        {"resource": "pods", "subresource": "ODD"},
-        {"resource": "widgets", "subresource": "ODD"},
-        {"name": "ODD", "user": "ODD"},
-    ],
-    ids=lambda odd: "-".join(odd),
-)
-def test_ten_thousand_odd_names_make_no_new_series(odd):
+@table("telemetry/odd_names.yaml", "odd")
+def test_ten_thousand_odd_names_make_no_new_series(case):
     known = CustomResource("example.org", "v1", "widgets", "Widget", StatusSubresource.PRESENT)
     judging = ReviewSetup(ReviewOptions(custom_resources=(known,)))
     metrics = Metrics(judging.knows)
-    body = json.dumps(make_review(new={}, old={}, **odd)).encode()
+    body = json.dumps(make_review(new={}, old={}, **case["odd"])).encode()
     sizes = set()
     for number in range(10_000):
         named = body.replace(b"ODD", b"%d" % number)
@@ -67,7 +58,7 @@ def test_ten_thousand_odd_names_make_no_new_series(odd):
         metrics.record(Phase.MUTATE, reply, 0.001, audit_only=False)
         if number in (0, 9_999):
             sizes.add(series(metrics))
-    assert len(sizes) == 1
+    assert len(sizes) == 1, case.because
 
 
 async def test_labels_of_any_name_leave_the_page_readable(running):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.cases_loader import Case, table
 from tests.controlplane.client import Client
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
@@ -173,27 +174,11 @@ def test_what_argo_cd_ignores_is_a_note(cluster: Cluster, tmp_path: Path) -> Non
     assert (done.exit_code, json.loads(done.stdout)["contested"][0]["level"]) == (0, "note")
 
 
-@pytest.mark.parametrize(
-    ("manifest", "told"),
-    [
-        (
-            {"apiVersion": "v1", "kind": "Nothing", "metadata": {"name": "a"}},
-            "serves no v1 Nothing",
-        ),
-        ({"apiVersion": "v1", "kind": "ConfigMap"}, "it has no metadata.name"),
-        (
-            {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}},
-            "the API server refuses it: Service",
-        ),
-    ],
-    ids=["kind", "name", "refused"],
-)
-def test_a_manifest_that_cannot_be_applied_is_told(
-    cluster: Cluster, manifest: Json, told: str
-) -> None:
-    done = cluster.converge("-f", "-", given=json.dumps(manifest))
+@table("converge/refused_manifests.yaml", "manifest", "told")
+def test_a_manifest_that_cannot_be_applied_is_told(cluster: Cluster, case: Case) -> None:
+    done = cluster.converge("-f", "-", given=json.dumps(case["manifest"]))
     assert done.exit_code == 1
-    assert told in done.stderr
+    assert case["told"] in done.stderr, case.because
 
 
 def test_values_of_a_secret_are_not_shown(cluster: Cluster) -> None:

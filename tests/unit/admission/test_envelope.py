@@ -12,6 +12,7 @@ from genguard.admission.decode import (
     UnsupportedVersionError,
     decode_envelope,
 )
+from tests.cases_loader import table
 from tests.reviews import make_review
 
 
@@ -32,19 +33,11 @@ def test_the_uid_and_version_are_found_at_their_depth_alone(strange):
     assert (envelope.api_version, envelope.request.uid) == ("admission.k8s.io/v1", "the-uid")
 
 
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
-        (b'{"apiVersion":"admission.k8s.io/v1","request":{}}', "request.uid"),
-        (b'{"apiVersion":"admission.k8s.io/v1","request":{"uid":""}}', "request.uid"),
-        (b'{"apiVersion":"admission.k8s.io/v1","other":{"uid":"a"}}', "request"),
-        (b'{"request":{"uid":"a"}}', "apiVersion"),
-    ],
-)
-def test_without_version_or_uid_there_is_no_answer(body, field):
+@table("admission/no_answer.yaml", "body", "field")
+def test_without_version_or_uid_there_is_no_answer(case):
     with pytest.raises(InvalidFieldError) as raised:
-        decode_envelope(body)
-    assert raised.value.field == field
+        decode_envelope(case["body"].encode())
+    assert raised.value.field == case["field"], case.because
 
 
 def test_another_version_is_refused_and_not_quoted():

@@ -52,19 +52,12 @@ def test_webhooks_policies_and_bindings_cover_the_same_writes(case: Case) -> Non
     assert {*found} == {case["covers"]}, case.because
 
 
-@pytest.mark.parametrize(
-    ("new", "old", "labels", "old_labels"),
-    [
-        (LABELLED, {"metadata": {"labels": {"c": "d"}}}, {"a": "b"}, {"c": "d"}),
-        ({}, LABELLED, {}, {"a": "b"}),
-        (LABELLED, None, {"a": "b"}, {}),
-        ({"metadata": {"labels": None}}, LABELLED, {}, {"a": "b"}),
-        ({"metadata": {"labels": {"a": 1}}}, LABELLED, None, {"a": "b"}),
-    ],
-)
-def test_a_review_shows_the_labels_of_both_objects(new, old, labels, old_labels):
-    found = matched(request("CREATE" if old is None else "UPDATE", "deployments", new, old))
-    assert [read_labels(one) for one in (found.labels, found.old_labels)] == [labels, old_labels]
+@table("attribution/labels.yaml", "new", "old", "labels", "old_labels")
+def test_a_review_shows_the_labels_of_both_objects(case: Case) -> None:
+    operation = "CREATE" if case["old"] is None else "UPDATE"
+    found = matched(request(operation, "deployments", case["new"], case["old"]))
+    assert read_labels(found.labels) == case["labels"], case.because
+    assert read_labels(found.old_labels) == case["old_labels"], case.because
 
 
 @table("attribution/alike.yaml", "change", "named", "alike")

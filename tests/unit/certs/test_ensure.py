@@ -8,6 +8,7 @@ import pytest
 from certs import CertificateError, PairFileError, PairFiles, ensure, inspect, write_files
 from certs import files as files_module
 from certs.issue import LEAF_LIFETIME
+from tests.cases_loader import table
 from tests.unit.certs.samples import AT, DAY, NAME, make
 
 NAMES = [NAME]
@@ -70,20 +71,12 @@ def test_a_leaf_is_made_again_from_the_same_authority(tmp_path, because, call):
     assert ensure(tmp_path, **({"names": NAMES, "at": AT} | call)).action == "kept"
 
 
-@pytest.mark.parametrize(
-    ("lost", "action"),
-    [
-        (["tls.crt"], "leaf-issued"),
-        (["tls.key"], "leaf-issued"),
-        (["tls.crt", "tls.key"], "leaf-issued"),
-        (["ca.crt", "tls.crt", "tls.key"], "authority-issued"),
-    ],
-)
-def test_a_crash_while_writing_is_mended(tmp_path, lost, action):
+@table("certs/lost_files.yaml", "lost", "action")
+def test_a_crash_while_writing_is_mended(tmp_path, case):
     ensure(tmp_path, names=NAMES, at=AT)
-    for name in lost:
+    for name in case["lost"]:
         (tmp_path / name).unlink()
-    assert ensure(tmp_path, names=NAMES, at=AT).action == action
+    assert ensure(tmp_path, names=NAMES, at=AT).action == case["action"], case.because
     assert errors(tmp_path, AT) == ()
 
 

@@ -15,9 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from socket import create_server
 
-import pytest
-
 from certs.issue import issue
+from tests.cases_loader import table
 from tests.waiting import PATIENCE
 from webhook.cluster import connection as module
 from webhook.cluster.connection import IN_CLUSTER, connected, server_user
@@ -86,32 +85,18 @@ def test_a_watch_that_was_cancelled_is_closed_before_the_event_loop_is(tmp_path:
     assert [str(one.message) for one in heard if "unclosed" in str(one.message)] == []
 
 
-ASSUMED = "system:serviceaccount:default:genguard"
-
-
 def token(claims: object) -> str:
     part = base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=").decode()
     return f"head.{part}.signature"
 
 
-@pytest.mark.parametrize(
-    ("content", "user"),
-    [
-        (token({"sub": "system:serviceaccount:guard:g"}), "system:serviceaccount:guard:g"),
-        (token({"sub": "a"}), "a"),
-        (token({}), ASSUMED),
-        (token([]), ASSUMED),
-        (token({"sub": 1}), ASSUMED),
-        ("no token", ASSUMED),
-        ("a.!.c", ASSUMED),
-    ],
-)
-def test_it_is_the_subject_of_the_token(content, user, tmp_path, monkeypatch):
+@table("cluster/token_users.yaml", "claims", "content", "user")
+def test_it_is_the_subject_of_the_token(case, tmp_path, monkeypatch):
     file = tmp_path / "token"
-    file.write_text(content)
+    file.write_text(case.get("content") or token(case["claims"]))
     monkeypatch.setattr(module, "_TOKEN", file)
     monkeypatch.setattr(module, "default_namespace", lambda _: "default")
-    assert server_user(IN_CLUSTER) == user
+    assert server_user(IN_CLUSTER) == case["user"], case.because
 
 
 def test_elsewhere_it_is_the_account_that_install_makes(tmp_path):

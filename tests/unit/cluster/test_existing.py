@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from genguard.detection.finding import FoundObject
+from tests.cases_loader import table
 from webhook.cluster.rest import RefusedError
 from webhook.cluster.stored_objects import StoredObjects
 from webhook.telemetry.logs import LOGGER
@@ -48,22 +49,11 @@ async def test_an_object_is_there_with_its_uid_and_what_is_not_known_is_not_gues
     assert await StoredObjects(Api(answer)).exists(WEB) is verdict
 
 
-@pytest.mark.parametrize(
-    ("thing", "path"),
-    [
-        (WEB, "/apis/apps/v1/namespaces/shop/deployments/web"),
-        (FoundObject("", "v1", "pods", "shop", "a", ""), "/api/v1/namespaces/shop/pods/a"),
-        (FoundObject("", "v1", "nodes", "", "a", ""), "/api/v1/nodes/a"),
-        (
-            FoundObject("", "v1", "pods", "a/../b", "../../secrets/c?watch=1#", ""),
-            "/api/v1/namespaces/a%2F..%2Fb/pods/..%2F..%2Fsecrets%2Fc%3Fwatch%3D1%23",
-        ),
-    ],
-)
-async def test_it_is_asked_for_where_it_would_be(thing, path):
+@table("cluster/object_paths.yaml", "of", "path")
+async def test_it_is_asked_for_where_it_would_be(case):
     api = Api(b"{}")
-    await StoredObjects(api).exists(thing)
-    assert api.asked == [path]
+    await StoredObjects(api).exists(FoundObject(*case["of"], ""))
+    assert api.asked == [case["path"]], case.because
 
 
 @pytest.mark.parametrize("place", ["group", "version", "resource", "namespace", "name"])

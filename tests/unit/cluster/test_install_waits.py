@@ -4,6 +4,7 @@ import pytest
 
 from genguard.admission.probe import PROBE, answer
 from genguard.admission.review import Phase
+from tests.cases_loader import table
 from webhook.cluster.installation import until_seen
 from webhook.cluster.reconcile import NotInTimeError
 
@@ -24,20 +25,10 @@ class ApiServer:
         return status, message, tuple(answer(value, Phase(one), {}) for one in seen)
 
 
-@pytest.mark.parametrize(
-    ("reply", "told"),
-    [
-        ((201, "", ("intent",)), "passed, not seen by mutate, outcome"),
-        (
-            (500, 'failed calling webhook "check.genguard.io": refused', ()),
-            "failed calling webhook",
-        ),
-        ((404, 'namespaces "default" not found', ()), "not found"),
-    ],
-)
-async def test_what_is_not_seen_in_time_is_told_with_the_last_reason(reply, told):
-    with pytest.raises(NotInTimeError, match=told):
-        await until_seen(ApiServer(reply), "default", 0.0, refused_seconds=0.0)
+@table("cluster/not_seen.yaml", "reply", "told")
+async def test_what_is_not_seen_in_time_is_told_with_the_last_reason(case):
+    with pytest.raises(NotInTimeError, match=case["told"]):
+        await until_seen(ApiServer(case["reply"]), "default", 0.0, refused_seconds=0.0)
 
 
 async def test_who_refuses_every_probe_proves_nothing_and_stands_in_nobody_s_way():

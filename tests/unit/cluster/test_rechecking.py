@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 
 from genguard.detection.finding_state import FindingState
+from tests.cases_loader import table
 from tests.unit.cluster.objects import Api, Findings, deployment, lost
 from webhook.cluster import healing as module
 from webhook.cluster.healing import AGAIN_SECONDS, FRESH_SECONDS, MOST_READS, Rechecking
@@ -41,20 +42,12 @@ class Scene:
         return [path.rpartition("/")[2] for _, path in self.api.calls[before:]]
 
 
-@pytest.mark.parametrize(
-    ("status", "seen"),
-    [
-        ({}, True),
-        ({"observedGeneration": 0}, True),
-        ({"observedGeneration": 3}, False),
-        ({"observedGeneration": 4}, False),
-    ],
-)
-async def test_a_look_tells_whether_the_stored_object_is_still_broken(status, seen):
+@table("cluster/still_broken.yaml", "status", "broken")
+async def test_a_look_tells_whether_the_stored_object_is_still_broken(case):
     scene = Scene(damaged())
-    scene.api.put(WEB, **status)
+    scene.api.put(WEB, **case["status"])
     await scene.turn()
-    assert scene.findings.seen == [("f1", seen)]
+    assert scene.findings.seen == [("f1", case["broken"])], case.because
 
 
 @pytest.mark.parametrize(

@@ -197,22 +197,17 @@ def _told(compared: Diff) -> list[str]:
     return list(dict.fromkeys(signs.get((one.added, one.removed), "") + at for one, at in found))
 
 
-@pytest.mark.parametrize(
-    ("options", "manager"),
-    [
-        ({"fieldManager": "kubectl"}, "kubectl"),
-        ({"fieldManager": ""}, ""),
-        ({"fieldManager": "m" * 200}, "m" * 128),
-        ({}, ""),
-        (None, ""),
-        ("absent", ""),
-    ],
-)
-def test_who_asked_is_told_with_the_field_manager(options, manager):
-    one = update(spec(a=1), spec(a=2), options=options)
-    if options == "absent":
+@table("facts/field_managers.yaml", "options", "manager")
+def test_who_asked_is_told_with_the_field_manager(case):
+    one = update(spec(a=1), spec(a=2), options=case["options"])
+    if case["options"] == "absent":
         del one["request"]["options"]
-    assert fact(OUTCOME, one).requester == Requester("someone", manager)
+    assert fact(OUTCOME, one).requester == Requester("someone", case["manager"]), case.because
+
+
+def test_a_field_manager_is_cut_where_the_api_server_takes_no_longer_one():
+    one = update(spec(a=1), spec(a=2), options={"fieldManager": "m" * 200})
+    assert fact(OUTCOME, one).requester == Requester("someone", "m" * 128)
 
 
 @pytest.mark.parametrize(

@@ -32,17 +32,9 @@ def test_structs_as_builtins_have_tuples_for_lists():
     assert parse_json_path("{.list[1]} {.list[*]}").apply({"list": (1, 2)}) == "2 1 2"
 
 
-@pytest.mark.parametrize(
-    ("template", "values"),
-    [
-        (".list[*].n", [1, 2, 3]),
-        ("{.none}", [None]),
-        ("{.nothing}", []),
-        ("{.kind} is {.yes}", ["Deployment", True]),
-    ],
-)
-def test_its_values_are_those_that_it_leads_to_as_they_are(template, values):
-    assert parse_json_path(template).values(OBJECT) == values
+@table("documents/json_path_values.yaml", "template", "values")
+def test_its_values_are_those_that_it_leads_to_as_they_are(case):
+    assert parse_json_path(case["template"]).values(OBJECT) == case["values"], case.because
 
 
 @given(st.text(alphabet="{}[].*'\"$@\\an1:?()\n ", max_size=30))

@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from genguard.admission.decode import decode_review
 from genguard.generation import (
     Cause,
@@ -14,6 +12,7 @@ from genguard.generation import (
 )
 from genguard.generation.table import load_table
 from genguard.generation.transition import Engine
+from tests.cases_loader import table
 from tests.reviews import make_review
 
 PRESENT, ABSENT, UNKNOWN = StatusSubresource
@@ -28,18 +27,10 @@ def test_a_deletion_whose_options_are_left_out_has_none():
     assert found == Prediction(3, 0, Cause.REMOVED_AT_ONCE)
 
 
-@pytest.mark.parametrize(
-    ("resource", "status", "because"),
-    [
-        ("deployments", PRESENT, "the table lists its status"),
-        ("configmaps", ABSENT, "the table lists none"),
-        ("widgets", ABSENT, "its definition says so"),
-        ("gadgets", UNKNOWN, "nobody has said"),
-    ],
-)
-def test_status_is_written_to_a_subresource_or_beside_the_spec(resource, status, because):
+@table("objects/status_written.yaml", "resource", "status")
+def test_status_is_written_to_a_subresource_or_beside_the_spec(case):
     engine = Engine(load_table(), CustomResources([KNOWN]))
-    request = decode_review(json.dumps(make_review("CREATE", resource, {})).encode())
+    request = decode_review(json.dumps(make_review("CREATE", case["resource"], {})).encode())
     strategy, found = engine.strategy(request)
-    assert found is status, because
-    assert strategy.resource == resource
+    assert found is StatusSubresource(case["status"]), case.because
+    assert strategy.resource == case["resource"]

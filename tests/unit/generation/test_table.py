@@ -80,20 +80,9 @@ def test_a_feature_gate_that_is_off_leaves_the_behaviour_before():
     assert off.find(*name) == load_table("1.36").find(*name)
 
 
-@pytest.mark.parametrize(
-    ("group", "resource", "since"),
-    [
-        ("", "pods", "1.33"),
-        ("autoscaling", "horizontalpodautoscalers", "1.37"),
-        ("apps", "deployments", None),
-        ("", "configmaps", None),
-        ("example.org", "widgets", None),
-    ],
-)
-def test_it_says_since_when_a_kind_has_a_generation_where_it_has_not_always_had_one(
-    group, resource, since
-):
-    assert counted_since(group, resource) == since
+@table("objects/counted_since.yaml", "group", "resource", "since")
+def test_it_says_since_when_a_kind_has_a_generation_where_it_has_not_always_had_one(case):
+    assert counted_since(case["group"], case["resource"]) == case["since"], case.because
 
 
 def test_what_no_table_lists_is_not_built_in():

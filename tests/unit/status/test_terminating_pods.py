@@ -87,23 +87,15 @@ def test_an_object_keeps_its_place_when_it_changes():
     assert [one.name for one in terminating.counts(REPLICA_SET)] == ["first", "second"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "broken"),
-    [
-        ("Pod", {"metadata": b"[]"}),
-        ("Pod", {"status": b"1"}),
-        ("ReplicaSet", {"spec": b"{}"}),
-        ("ReplicaSet", {"status": b'{"terminatingReplicas": "2"}'}),
-    ],
-)
-def test_what_cannot_be_read_is_refused_and_changes_nothing(kind, broken):
-    terminating = Terminating()
+@table("status/unreadable_sights.yaml", "kind", "broken")
+def test_what_cannot_be_read_is_refused_and_changes_nothing(case):
+    terminating, kind = Terminating(), case["kind"]
     see(terminating, kind="ReplicaSet", name="one", says=1)
     see(terminating, kind="Pod", name="one", of="ReplicaSet/one")
-    seen = sight(kind, "one") | {key: msgspec.Raw(raw) for key, raw in broken.items()}
+    broken = {key: msgspec.Raw(raw.encode()) for key, raw in case["broken"].items()}
     take_in = partial(terminating.record_owner, kind)
     with pytest.raises((KeyError, msgspec.MsgspecError)):
-        (terminating.record_pod if kind == "Pod" else take_in)(seen)
+        (terminating.record_pod if kind == "Pod" else take_in)(sight(kind, "one") | broken)
     assert terminating.agreement(REPLICA_SET) == Agreement(1, 0, 0)
     terminating.forget("ReplicaSet/one")
     assert terminating.agreement(REPLICA_SET) == Agreement(0, 0, 0)
