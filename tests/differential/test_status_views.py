@@ -17,42 +17,13 @@ import pytest
 from genguard.status.views.argo import argo
 from genguard.status.views.kstatus import kstatus
 from genguard.status.views.rollout import rollout
+from tests.cases_loader import read_beside
 from tests.controlplane.build import binary
 from tests.differential.status_judges import Judged, judge
 from tests.differential.status_samples import generated, recorded
 
 SEED = int(os.environ.get("GENGUARD_SEED", "1"))
 RANDOM_OBJECTS_OF_EACH_KIND = 250
-# Each word that a tool has for a kind must have been said, or agreement about it means nothing.
-KSTATUS = dict.fromkeys(
-    (
-        "ConfigMap", "CustomResourceDefinition", "DaemonSet", "Deployment", "Job", "Node",
-        "PersistentVolumeClaim", "Pod", "PodDisruptionBudget", "ReplicaSet", "Service",
-        "StatefulSet", "Widget",
-    ),
-    "Current Failed InProgress Terminating Unknown",
-)  # fmt: skip
-ARGO = {
-    "APIService": "Healthy Progressing Unknown",
-    "DaemonSet": "Healthy Progressing Unknown",
-    "Deployment": "Degraded Healthy Progressing Suspended Unknown",
-    "HorizontalPodAutoscaler": "Degraded Healthy Progressing Unknown",
-    "Ingress": "Healthy Progressing",
-    "Job": "Degraded Healthy Progressing Suspended Unknown",
-    "PersistentVolumeClaim": "Degraded Healthy Progressing Unknown",
-    "Pod": "Degraded Healthy Progressing Unknown",
-    "ReplicaSet": "Degraded Healthy Progressing Unknown",
-    "Service": "Healthy Progressing Unknown",
-    "StatefulSet": "Healthy Progressing Unknown",
-    "Widget": "Progressing None",
-    "Workflow": "Degraded Healthy Progressing Unknown",
-}
-ROLLOUT = {
-    "DaemonSet": "complete waiting None",
-    "Deployment": "complete failed waiting None",
-    "Pod": "None",
-    "StatefulSet": "complete waiting None",
-}
 
 
 @pytest.fixture(scope="module")
@@ -94,9 +65,7 @@ def test_recorded_objects_are_judged_as_the_tool_judges_them(recordings, tool, v
     _agree(recordings, tool, view)
 
 
-@pytest.mark.parametrize(
-    ("tool", "words"), [("kstatus", KSTATUS), ("argo", ARGO), ("rollout", ROLLOUT)]
-)
+@pytest.mark.parametrize(("tool", "words"), read_beside(__file__, "status_words.yaml").items())
 def test_the_objects_bring_out_every_word_of_the_tool(samples, tool, words):
     said = Counter((_kind(one), str(one.words[tool])) for one in samples)
     missing = {

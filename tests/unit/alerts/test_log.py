@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from genguard.detection.finding import Severity
-from tests.cases_loader import table
+from tests.cases_loader import read_beside, table
 from tests.unit.alerts.findings import CANARY, change
 from webhook.alerts.change import Transition, log_changes
 from webhook.telemetry.logs import JSONFormatter
@@ -22,21 +22,7 @@ async def test_a_line_says_what_where_and_who(caplog):
     (record,) = caplog.records
     line = json.loads(JSONFormatter().format(record))
     del line["time"]
-    assert line == {
-        "level": "warning",
-        "message": "finding escalated",
-        "id": "0123456789abcdef",
-        "detector": "observed-generation-cleared",
-        "severity": "warning",
-        "resource": "deployments",
-        "group": "apps",
-        "namespace": "shop",
-        "name": "web",
-        "paths": ["/status/observedGeneration"],
-        "actors": ["webhook old-operator/hook (certain)"],
-        "count": 3,
-        "what": "another webhook cleared 1 observedGeneration value(s) that controller sent",
-    }
+    assert line == read_beside(__file__, "line.yaml")
 
 
 async def test_nothing_out_of_the_object_is_logged(caplog):

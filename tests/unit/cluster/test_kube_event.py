@@ -6,6 +6,7 @@ import pytest
 from msgspec import structs
 
 from genguard.detection.finding import Actor, Confidence, Severity
+from tests.cases_loader import read_beside
 from tests.unit.alerts.findings import CANARY, Clock, change, on
 from tests.waiting import patiently
 from webhook.alerts.change import Change, Transition
@@ -54,26 +55,7 @@ async def test_an_event_is_one_that_the_api_server_takes(sink, cluster):
     await tell(sink, change(Transition.OPENED))
     namespace, event = cluster.events[0]
     assert namespace == "shop"
-    assert event == {
-        "apiVersion": "events.k8s.io/v1",
-        "kind": "Event",
-        "metadata": {"generateName": "genguard-", "labels": {"app.kubernetes.io/name": "genguard"}},
-        "eventTime": "2026-01-02T03:05:00.000000Z",
-        "reportingController": "genguard.io/detection",
-        "reportingInstance": "genguard",
-        "action": "Opened",
-        "reason": "ObservedGenerationCleared",
-        "type": "Warning",
-        "note": "observed-generation-cleared opened: another webhook cleared 1 observedGeneration "
-        "value(s) that controller sent (3x). By: old-operator/hook (certain)",
-        "regarding": {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "namespace": "shop",
-            "name": "web",
-            "uid": "uid-1",
-        },
-    }
+    assert event == read_beside(__file__, "event.yaml")
     assert CANARY not in str(event)
 
 
