@@ -27,7 +27,7 @@ class Cluster:
         self._entries = {}
         self.webhook = {"name": "h.example.org", "clientConfig": {"caBundle": ""}}
 
-    def write(self, manager, uid="uid", operation="Update", **fields):
+    def write(self, manager, uid="uid", operation="Update", *, gone=False, **fields):
         self.webhook = {**self.webhook, **fields}
         self._version += 1
         self._generation += 1
@@ -35,6 +35,8 @@ class Cluster:
         self._entries[manager] = {
             "manager": manager, "operation": operation, "time": at, "fieldsV1": {"f:webhooks": {}},
         }  # fmt: skip
+        if gone:
+            del self._entries[manager]
         body = {
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "MutatingWebhookConfiguration",
@@ -100,5 +102,16 @@ def test_who_writes_twice_in_a_second_has_written_both_times():
     for turn in range(8):
         cluster.write("busy", clientConfig={"caBundle": f"Y2E{turn % 2}"})
         cluster.now += turn % 2  # managedFields has whole seconds
+    (found,) = cluster.detection.findings()
+    assert [one.name for one in found.actors] == ["busy"]
+
+
+def test_who_takes_away_all_that_he_has_set_is_named_and_no_bystander():
+    cluster = Cluster()
+    cluster.write("helm")
+    for turn in range(24):
+        bundle = {"caBundle": f"Y2E{turn % 2}"}
+        cluster.write("busy", gone=bool(turn % 2), clientConfig=bundle)
+        cluster.now += 1
     (found,) = cluster.detection.findings()
     assert [one.name for one in found.actors] == ["busy"]
