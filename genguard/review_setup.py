@@ -95,10 +95,8 @@ class MemoryIntents(_BetweenPhases[_Intent]):
     def put(self, key: Hashable, intended: Intended, now: float) -> None:
         """Remember an intent; two different ones that are both under way cancel each other."""
         before = self._recent.recall(key, now)
-        if before is not None and not before.asked and before.intended != intended:
-            self._put(key, _Intent(None), now)
-        else:
-            self._put(key, _Intent(intended), now)
+        cancels = before is not None and not before.asked and before.intended != intended
+        self._put(key, _Intent(None if cancels else intended), now)
 
     def get(self, key: Hashable, now: float) -> Intended | None:
         """Return the intent of a write; a reinvocation gets it once more."""

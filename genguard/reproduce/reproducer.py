@@ -25,6 +25,7 @@ from genguard.reproduce.recorded import (
 )
 from genguard.reproduce.reduce import reduced
 from genguard.review_setup import ReviewOptions
+from genguard.shipped import shipped
 
 _PATHS_OF_SCALE: Final = {
     "specReplicasPath": ".spec.replicas",
@@ -107,26 +108,16 @@ def _definitions(
     for plural, request in kinds.items():
         resource, kind = request["resource"], request["kind"]["kind"]
         kind = "Scaled" if kind == "Scale" else kind
-        schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-        version = {
-            "name": resource["version"],
-            "served": True,
-            "storage": True,
-            "schema": {"openAPIV3Schema": schema},
-            "subresources": subresources[plural],
-        }
+        known = shipped("genguard.reproduce", "definition.yaml", dict[str, Document])
+        named = {"name": resource["version"], "subresources": subresources[plural]}
         names = {"plural": resource["resource"], "kind": kind, "listKind": f"{kind}List"}
-        yield {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": plural},
-            "spec": {
-                "group": resource["group"],
-                "scope": "Namespaced" if request.get("namespace") else "Cluster",
-                "names": {**names, "singular": kind.lower()},
-                "versions": [version],
-            },
+        spec = {
+            "group": resource["group"],
+            "scope": "Namespaced" if request.get("namespace") else "Cluster",
+            "names": {**names, "singular": kind.lower()},
+            "versions": [{**named, **known["version"]}],
         }
+        yield {**known["definition"], "metadata": {"name": plural}, "spec": spec}
 
 
 def folder_of(made: Reproducer) -> dict[str, bytes]:

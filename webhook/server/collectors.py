@@ -113,10 +113,9 @@ def _of_sets(what: str, sets: tuple[tuple[Key, SetCounts], ...]) -> Iterator[Met
     """The metrics of `serve --summary-metrics`; a set without objects has no sample."""
     healths = [((*key, one.value), counts.healths[one]) for key, counts in sets for one in Health]
     yield family(f"genguard_{what}_objects", healths)
-    unready = [(key, counts.unready) for key, counts in sets]
-    yield family(f"genguard_{what}_unready_objects", unready)
-    unsettled = [(key, counts.unsettled) for key, counts in sets]
-    yield family(f"genguard_{what}_unsettled_objects", unsettled)
+    for name in ("unready", "unsettled"):
+        found = [(key, getattr(counts, name)) for key, counts in sets]
+        yield family(f"genguard_{what}_{name}_objects", found)
 
 
 _CONTROLLERS: Final = frozenset(

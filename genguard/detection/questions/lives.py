@@ -279,12 +279,10 @@ def _recreated(life: _Life) -> Answers:
         first, second = sorted((creator.user, deleter.user))
         message = f"{first} and {second} each delete it and create it as their own"
     actors = (creator,) if is_collected else (deleter, creator)
-    evidence: dict[str, object] = {
-        "turns": life.turns,
-        "longestLifeSeconds": round(life.lives[1], 1),
-    }
+    longest, pause = life.lives[1], life.gaps[1]
+    evidence: dict[str, object] = {"turns": life.turns, "longestLifeSeconds": round(longest, 1)}
     # It has been seen to repeat often enough, so that it is a warning at once.
-    pace = life.lives[1] + life.gaps[1] if life.least > _TURNS else 0.0
+    pace = longest + pause if life.least > _TURNS else 0.0
     yield RECREATION, Signal(Blame.REQUESTER, (), message, actors, evidence=evidence, pace=pace)
 
 

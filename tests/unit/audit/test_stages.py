@@ -28,8 +28,7 @@ def stored(fields):
 
 
 def told(case):
-    sent = case["sent"]
-    sent = whole(sent) if case["verb"] == "update" else sent
+    sent = whole(case["sent"]) if case["verb"] == "update" else case["sent"]
     calls = [
         {**one, "index": index, "hook": GENGUARD if one.get("own") else (f"h{index}", "w")}
         for index, one in enumerate(case.get("patches", ()))

@@ -50,13 +50,8 @@ class Remembered:
 async def test_what_is_shared_is_touched_on_the_event_loop():
     intents, rounds, here = Remembered(), Remembered(), threading.get_ident()
     told = {"mode": "enforcing"}
-    own = replace(
-        ReviewSetup(ReviewOptions()).dependencies,
-        intents=intents,
-        rounds=rounds,
-        about=lambda: told,
-    )
-    deps = for_thread(own)
+    own = ReviewSetup(ReviewOptions()).dependencies
+    deps = for_thread(replace(own, intents=intents, rounds=rounds, about=lambda: told))
 
     def work():
         deps.intents.put(KEY, INTENDED, 1.0)
