@@ -7,6 +7,8 @@ from operator import attrgetter
 from typing import Any, Final
 from urllib.parse import quote
 
+NO_KIND: Final = "there is no kind"
+"""How it begins that no kind is called so."""
 _OFFERED: Final = 3
 _LIKE: Final = 0.7
 """How alike a name must be to be offered, from 0 to 1: `depoyment` is 0.95 of `deployment`."""
@@ -112,7 +114,7 @@ def find(kind: str, served: Iterable[Served]) -> Served:
                 return one
     close = ", ".join(nearest(kind, known))
     meant = f"did you mean {close}?" if close else "kubectl api-resources lists what it has"
-    raise UnknownTargetError(f"there is no kind {kind!r}; {meant}")
+    raise UnknownTargetError(f"{NO_KIND} {kind!r}; {meant}")
 
 
 def nearest(kind: str, served: Iterable[Served]) -> list[str]:

@@ -39,11 +39,17 @@ _ATOMS: Final = frozenset({("kind",), ("resource",)})
 def reduced(
     writes: Sequence[RecordedWrite], sought: Finding, new_replay: NewReplay
 ) -> list[RecordedWrite]:
-    """Return the smallest recording that gives the finding. Raises NotFoundError."""
+    """Return the smallest recording that gives the finding. Raises NotFoundError.
+
+    It gives no finding that the whole does not: without the fields that explain it, a generation
+    that moves is one.
+    """
+    known = set(map(what_of, findings_in(writes, new_replay)))
 
     def holds(some: Sequence[RecordedWrite]) -> bool:
-        found = findings_in(some, new_replay)
-        return any(_is_same(sought, one) for one in found if one.objects is None)
+        found = [one for one in findings_in(some, new_replay) if one.objects is None]
+        is_there = any(_is_same(sought, one) for one in found)
+        return is_there and known.issuperset(map(what_of, found))
 
     own = [one for one in writes if one.object == what_of(sought)[1]]
     start = own if holds(own) else list(writes)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from genguard.generation.table import load_rows
 from genguard.objects.fields import get, text
 from genguard.objects.served import Served, UnknownTargetError, find, split_target
 
@@ -15,6 +16,9 @@ NAMESPACE_KINDS: Final = (
 """The kinds that are shown for a namespace when the user names none."""
 
 
+_GROUPS: Final = frozenset(row.group for row in load_rows()) - {""}
+
+
 class RequestedTarget(NamedTuple):
     """What the user named: one object, or with `name` "" every object of a kind."""
 
@@ -23,6 +27,12 @@ class RequestedTarget(NamedTuple):
     name: str
     namespace: str = ""
     """From a manifest; "" means the namespace of the command line."""
+
+    @property
+    def may_come(self) -> bool:
+        """Whether its kind may be defined later: it is named with a group that is custom."""
+        group = self.kind.partition(".")[2].rstrip(".")
+        return "." in group and _GROUPS.isdisjoint((group, group.partition(".")[2]))
 
 
 class WatchTarget(NamedTuple):

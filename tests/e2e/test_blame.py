@@ -91,13 +91,13 @@ def test_each_field_names_its_writer_and_who_deleted_it_is_in_the_audit_log(
         shown = run(audited, "blame", "deploy/web", LIMIT, server, *here)
         assert WEBHOOK in shown.out
         assert "spec.replicas" not in shown.out
-        text = run(audited, "blame", "deploy/web", "-o", "yaml", server, *here).out
+        text = run(audited, "blame", "deploy/web", "-o", "annotated", server, *here).out
         stored = audited.client.get(path).body
         del stored["metadata"]["managedFields"]
         assert yaml.safe_load(text)["spec"] == stored["spec"]
 
         bob.delete(path)
-        gone = run(audited, "blame", "deploy/web", server, *here, code=1)
+        gone = run(audited, "blame", "deploy/web", server, *here, code=2)
         assert f"genguard blame -f AUDIT-LOG deployments.apps/web -n {name}" in gone.err
 
     log = f"--filename={audited.audit_log}"

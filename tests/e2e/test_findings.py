@@ -152,7 +152,23 @@ def test_findings_are_read_from_the_pod_without_a_server_being_named(broken: Bro
     none = run(broken.plane, "findings", "-n", "nope")
     assert (none.out, none.err) == ("", "namespace nope is not there\n")
     absent = run(broken.plane, "findings", "--server", "elsewhere", code=1)
-    assert absent.err == "Error: no pod of genguard is ready in namespace elsewhere\n"
+    assert "not installed in namespace elsewhere: `genguard scan` needs nothing" in absent.err
+    where, name = ("-n", broken.namespace), one["id"]
+    assert run(broken.plane, "explain", name).out == page
+    assert run(broken.plane, "findings", name, "-o", "name").out == names
+    for words in (("deployz",), ("deploy/wep", *where)):
+        wrong = run(broken.plane, "findings", *words, code=2)
+        assert "did you mean" in wrong.err
+    for verb in ("status", "blame", "trace", "findings"):
+        wrong = run(broken.plane, verb, "deploy/wep", *where, code=2)
+        assert (
+            f"no deployments.apps/wep in namespace {broken.namespace}; did you mean web"
+            in wrong.err
+        )
+    blamed = run(broken.plane, "blame", "deploy/web", "status.observedGeneration", *where).out
+    assert f"removed by {_CULPRIT} (certain); finding {name}" in blamed
+    for words in (("wait", "web"), ("wait", "deploymentz.apps/web"), ("watch", "deployz")):
+        assert "there is no kind" in run(broken.plane, *words, code=2).err
 
 
 def test_the_documented_commands_are_understood(broken: Broken) -> None:

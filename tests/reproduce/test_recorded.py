@@ -26,7 +26,6 @@ SEEN_AS = {
     "two-copies-of-an-operator-without-an-election": "the fake server shows no process",
     "a-field-that-the-stored-version-does-not-know": _KEPT,
     "a-manifest-of-an-old-version-is-applied-again": _KEPT,
-    "observed-generation-never-raised": "what is always set is played with two values",
 }
 """Loops whose test is red for another finding, and why."""
 LARGER = {

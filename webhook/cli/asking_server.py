@@ -6,8 +6,8 @@ installed in the cluster, by a forwarded port (webhook/cluster/port_forward.py).
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final, TypeVar
@@ -22,10 +22,12 @@ from genguard.objects.shown import printable
 from webhook.cli.errors import why_it_ended
 from webhook.cli.options import USUAL_SERVER, Access
 from webhook.cluster.port_forward import Forward, OpsPort, find_ops_port, forwarded
-from webhook.cluster.rest import UNREACHED, RefusedError, Rest
+from webhook.cluster.rest import UNREACHED, RefusedError, Rest, if_there
 from webhook.manifest.documents import NAMESPACE
 
 _SECONDS: Final = 15.0
+_UNASKED_SECONDS: Final = 3.0
+"""How long a server that nobody named may take."""
 _LONGEST_REASON: Final = 200
 _Answer = TypeVar("_Answer")
 
@@ -62,6 +64,11 @@ class Server:
         self._base: Final = base
         self._name: Final = name
         self._forward: Final = forward
+
+    @property
+    def rest(self) -> Rest | None:
+        """The cluster in which it was found; None for the server of a URL."""
+        return self._forward.rest if self._forward else None
 
     async def ask(self, path: str, query: Mapping[str, str], form: type[_Answer]) -> _Answer | None:
         """Return the answer to GET `path`; None where the server knows no such thing (404)."""
@@ -164,12 +171,38 @@ async def ops_port(namespace: str | None, rest: Rest) -> OpsPort:
 
     Raises NotInstalledError, RefusedError or UNREACHED.
     """
-    found = await find_ops_port(rest, namespace or NAMESPACE)
+    where = namespace or NAMESPACE
+    found = await find_ops_port(rest, where)
     if found is None:
-        raise NotInstalledError(
-            f"no pod of genguard is ready in namespace {namespace or NAMESPACE}"
+        is_there = True  # unless the API server says that it is not
+        with suppress(RefusedError):
+            deployment = f"/apis/apps/v1/namespaces/{where}/deployments/genguard"
+            is_there = await if_there(rest.get(deployment)) is not None
+        why = "no pod of genguard is ready" if is_there else "not installed"
+        step = (
+            f"genguard doctor -n {where} says why" if is_there else "`genguard scan` needs nothing"
         )
+        raise NotInstalledError(f"{why} in namespace {where}: {step}")
     return found
+
+
+async def answer_of(
+    access: Access, rest: Rest, ask: Callable[[Server], Awaitable[_Answer]]
+) -> tuple[_Answer | None, str]:
+    """Return what the server answers; of one that nobody named, why there is no answer.
+
+    Raises NoServerError for a server that is named.
+    """
+    try:
+        async with asyncio.timeout(None if access.server else _UNASKED_SECONDS):
+            async with access.reached(rest) as server:
+                return await ask(server), ""
+    except NoServerError as error:
+        if access.server:
+            raise
+        return None, str(error)
+    except TimeoutError:
+        return None, f"no answer within {_UNASKED_SECONDS:g} s; give --server URL"
 
 
 def _connector(forward: Forward) -> aiohttp.BaseConnector:

@@ -3,7 +3,6 @@
 import asyncio
 import sys
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -15,31 +14,22 @@ from genguard.blame.managed import UnreadableFieldsError
 from genguard.blame.report import Blame, blame_live
 from genguard.detection.finding import FoundObject
 from genguard.generation.table import load_rows
-from genguard.objects.served import UnknownTargetError, find, split_target
-from genguard.objects.shown import json_line
+from genguard.objects.served import Served, UnknownTargetError, find, split_target
 from genguard.trace.plan import Traced
 from webhook.cli.files import LOGS, MAX_LINE, expand, read_audit_logs
-from webhook.cli.options import (
-    NAMESPACE,
-    RECURSIVE,
-    Access,
-    filenames,
-    formats,
-    may_ask_server,
-    verb,
-)
-from webhook.cli.output import print_table, tell
+from webhook.cli.options import NAMESPACE, RECURSIVE, Access, asks_server, filenames, formats, verb
+from webhook.cli.output import object_line, print_table, tell
 
 if TYPE_CHECKING:
-    from webhook.cli.asking_server import Server
+    from webhook.cluster.rest import Rest
 
 
 @verb()
 @filenames("AUDIT-LOG|-")
 @RECURSIVE
-@formats("table", "yaml", "json")
+@formats("annotated")
 @NAMESPACE
-@may_ask_server
+@asks_server
 @MAX_LINE
 @click.argument("target", metavar="KIND/NAME")
 @click.argument("field", metavar="[FIELD]", default="")
@@ -80,14 +70,12 @@ async def _of_cluster(
 ) -> tuple[Blame, dict[str, Any]]:
     """Raise NoSuchFieldError, UnreadableFieldsError and what asking a cluster raises."""
     # Imported here: blame -f needs none of it, and the API client loads for half a second.
+    from webhook.cli.asking_server import answer_of  # noqa: PLC0415
     from webhook.cluster.discovery import discover  # noqa: PLC0415
     from webhook.cluster.rest import RefusedError, UnreadableError  # noqa: PLC0415
     from webhook.cluster.tracing import read_called  # noqa: PLC0415
 
-    async with access.connected() as rest, AsyncExitStack() as opened:
-        server: Server | None = None
-        if access.server:
-            server = await opened.enter_async_context(access.reached(rest))
+    async with access.connected() as rest:
         served = find(kind, await discover(rest))
         within = access.namespace(namespace) if served.namespaced else ""
         named = served.group, served.version, served.resource, within, name
@@ -99,21 +87,24 @@ async def _of_cluster(
         except RefusedError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
-            raise UnknownTargetError(await _gone(where, server)) from error
+            raise UnknownTargetError(await _gone(rest, served, where, access)) from error
         where = FoundObject(*named, document["metadata"].get("uid", ""))
-        known = await server.seen(where) if server else None
+        known, why = await answer_of(access, rest, lambda server: server.seen(where))
+        if why:
+            tell(f"note: {why}")
         called = await read_called(rest, Traced(served, within, name))
         return blame_live(where, document, known, field, called), document
 
 
-async def _gone(where: FoundObject, server: "Server | None") -> str:
+async def _gone(rest: "Rest", served: Served, where: FoundObject, access: Access) -> str:
     """Say of an object that does not exist what findings know, and where to look."""
-    within = f" in namespace {where.namespace}" if where.namespace else ""
-    parts = [f"there is no {where.resource_name}/{where.name}{within}"]
-    if server:
-        query = {"q": f"{where.name} {where.resource}", "namespace": where.namespace}
-        found = await server.findings(query)
-        parts += [f"finding {one.id}, {one.detector}: {one.message}" for one in found[:3]]
+    from webhook.cli.asking_server import answer_of  # noqa: PLC0415
+    from webhook.cluster.discovery import absent  # noqa: PLC0415
+
+    parts = [str(await absent(rest, served, where.namespace, where.name))]
+    query = {"q": f"{where.name} {where.resource}", "namespace": where.namespace}
+    found, _ = await answer_of(access, rest, lambda server: server.findings(query))
+    parts += [f"finding {one.id}, {one.detector}: {one.message}" for one in (found or ())[:3]]
     here = f" -n {where.namespace}" if where.namespace else ""
     parts.append(
         "who deleted it is in the API server's audit log: "
@@ -124,15 +115,16 @@ async def _gone(where: FoundObject, server: "Server | None") -> str:
 
 def _print(found: Blame, document: Mapping[str, Any] | None, field: str, output: str) -> None:
     if output == "json":
-        click.echo(json_line(found))
+        click.echo(object_line(found))
         return
-    if output == "yaml" and not document:
-        tell("note: no event has the whole object, so there is no YAML: see -o table")
-    elif output == "yaml" and field and all(one.removed for one in found.fields):
-        tell("note: the object has no such field any more, so there is no YAML: see -o table")
-    elif output == "yaml" and document:
+    is_annotated = output == "annotated"
+    if is_annotated and not document:
+        tell("note: no event has the whole object, so nothing is annotated: see -o table")
+    elif is_annotated and field and all(one.removed for one in found.fields):
+        tell("note: the object has no such field any more, so nothing is annotated: see -o table")
+    elif is_annotated and document:
         for line in annotated(found, document, field):
             click.echo(line)
-    print_table(table(found) if output == "table" else [])
+    print_table([] if is_annotated else table(found), spare=("WHEN",))
     for note in found.notes:
         tell(f"note: {note}")

@@ -27,7 +27,7 @@ from webhook.cli.files import (
     texts_of,
 )
 from webhook.cli.options import NAMESPACE, RECURSIVE, SARIF, Access, filenames, may_ask_server, verb
-from webhook.cli.output import print_table, tell
+from webhook.cli.output import object_line, print_table, tell
 from webhook.cluster.converging import Convergence, read_admission
 from webhook.cluster.discovery import discover
 from webhook.files.given import read_of_kind
@@ -75,7 +75,7 @@ def converge(
         click.echo(json_line(as_sarif(verdicts, texts, __version__)))
     elif output == "json":
         for one in verdicts:
-            click.echo(json_line(as_json(one)))
+            click.echo(object_line(as_json(one)))
     else:
         print_table([row for one in verdicts for row in as_rows(one)])
     for each in refused:

@@ -21,8 +21,8 @@ from genguard.objects.shown import printable
 from webhook.cli.asking_server import NoServerError
 from webhook.cli.errors import ExitCode, why_it_ended
 from webhook.cli.install import IN_NAMESPACE
-from webhook.cli.options import OUTPUT, Access, asks_server, verb
-from webhook.cli.output import is_terminal, print_checked, with_margin
+from webhook.cli.options import Access, asks_server, verb
+from webhook.cli.output import CHECKED, is_terminal, print_checked, with_margin
 from webhook.cli.targets import ask_findings
 from webhook.cluster.certificates import read_pair
 from webhook.cluster.installation import (
@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 
 @verb()
-@OUTPUT
+@CHECKED
 @IN_NAMESPACE
 @asks_server
 def doctor(*, output: str, namespace: str, access: Access) -> None:

@@ -24,7 +24,7 @@ class ExitCode(IntEnum):
 
     DONE = 0  # all is well, or reached, or nothing was found
     FAILED = 1  # something was found, or it could not be done
-    USAGE = 2  # the command line is wrong, or a file that a flag names; nothing was done
+    USAGE = 2  # the command line is wrong, or a file that a flag names; what it names is not there
     TIME_UP = 3  # the answer did not come in time
 
 
@@ -36,8 +36,7 @@ EXPECTED: Final = {
         {
             "CertificateError", "ListenError", "NoClusterError", "NoServerError",
             "NoSuchFieldError", "NoTargetError", "NotInLogError", "NotInTimeError",
-            "NotPublishableError", "StillRegisteredError", "UnknownTargetError",
-            "UnreadableFieldsError",
+            "NotPublishableError", "StillRegisteredError", "UnreadableFieldsError",
         }
     ),
     ExitCode.USAGE: frozenset(
@@ -45,6 +44,7 @@ EXPECTED: Final = {
             "BadDefinitionError", "BadFileError", "BadSettingsError",
             "BadStoreError", "BadTokenFileError", "BadTracingError", "NotFlippableError",
             "NotRestorableError", "NotWatchableError", "UnknownServerVersionError",
+            "UnknownTargetError",
         }
     ),
 }  # fmt: skip

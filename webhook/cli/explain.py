@@ -10,10 +10,10 @@ from genguard.explain.explanation import Catalogue, Explanation
 from genguard.explain.page import FindingLine, finding_page, page
 from genguard.generation.table import DEFAULT_SERVER_VERSION, load_table
 from genguard.objects.served import UnknownTargetError
-from genguard.objects.shown import json_line, printable
+from genguard.objects.shown import printable
 from genguard.status.health_rules import HealthRules
 from webhook.cli import output as terminal
-from webhook.cli.options import FINDING, OUTPUT, Access, asks_server, finding_id, verb
+from webhook.cli.options import OUTPUT, Access, asks_server, finding_id, is_finding, verb
 from webhook.cli.rules import RULES, judging
 from webhook.files.given import read_definitions
 from webhook.server.flags import FILE
@@ -38,7 +38,7 @@ def _names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
 @RULES
 @asks_server
 @OUTPUT
-@click.argument("resource", metavar="RESOURCE|finding/ID", shell_complete=_names)
+@click.argument("resource", metavar="RESOURCE|ID", shell_complete=_names)
 def explain(
     *,
     resource: str,
@@ -49,12 +49,14 @@ def explain(
     output: str,
 ) -> None:
     """Say when a kind's generation grows, who may write its status, and how it is judged."""
-    if resource.startswith(FINDING):
+    if is_finding(resource):
         if server_version or crds or rules:
             raise click.UsageError("a finding is asked for at a server: leave out what is of kinds")
         finding = asyncio.run(access.finding(finding_id(resource)))
         for line in (
-            [json_line(finding)] if output == "json" else map(_shown, finding_page(finding))
+            [terminal.object_line(finding)]
+            if output == "json"
+            else map(_shown, finding_page(finding))
         ):
             click.echo(line)
         return
@@ -75,7 +77,7 @@ def explain(
             unknown = f"{error}; for a custom resource give --crds or --kubeconfig"
             found = _of_cluster(resource, server_version, health, access, unknown)
     if output == "json":
-        click.echo(json_line(found))
+        click.echo(terminal.object_line(found))
     else:
         _print(found)
 
@@ -103,7 +105,9 @@ def _of_cluster(
     try:
         _ = access.file
     except NoClusterError as error:
-        raise click.ClickException(unknown or str(error)) from error
+        if not unknown:
+            raise
+        raise click.UsageError(unknown) from error
     found, defined = asyncio.run(ask())
     return Catalogue(load_table(version or found), defined, rules).explain(resource)
 

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
@@ -14,16 +15,17 @@ from genguard.detection.questions.numbers import HOW, Controllers, WriterHonesty
 from genguard.objects.fields import from_pointer, to_field_path
 from genguard.objects.metadata import parse_time
 from genguard.objects.selectors import Requirement, parse_label_selector
-from genguard.objects.served import UnknownTargetError, split_target
+from genguard.objects.served import NO_KIND, UnknownTargetError, find, split_target
 from genguard.objects.shown import printable
 from genguard.status.drawing import Cell, Row, Tone
 from webhook.cli.errors import ExitCode, why_it_ended
-from webhook.cli.options import Access, asks_server, verb
+from webhook.cli.options import Access, asks_server, finding_id, in_namespaces, is_finding, verb
 from webhook.cli.output import Again, Format, Listing, lists, tell
 from webhook.server.flags import Parsed, duration
 
 if TYPE_CHECKING:
     from webhook.cli.asking_server import Server
+    from webhook.cluster.rest import Rest
 
 _AGAIN_SECONDS: Final = 2.0
 _LABELS: Final = ("detector", "finding", "group", "name", "namespace", "resource", "severity")
@@ -32,6 +34,7 @@ _OPEN: Final = "open findings"
 _STATES: Final = ("open", "quiet", "resolved", "all")
 _NARROW: Final = ("ID", "SEVERITY", "STATE", "DETECTOR", "OBJECT", "COUNT", "LAST", "CULPRIT")
 _WIDE: Final = (*_NARROW[:-1], "FIRST", "FIELDS", "CULPRIT", "MESSAGE")
+_SPARE: Final = ("FIELDS", "FIRST", "LAST", "COUNT", "STATE", "SEVERITY", "DETECTOR")
 _TONES: Final = {
     Severity.CRITICAL: Tone.BAD,
     Severity.WARNING: Tone.MILD,
@@ -109,8 +112,7 @@ def _selector(text: str) -> tuple[Requirement, ...]:
 
 
 @verb()
-@click.option("-n", "--namespace", default="", metavar="NAME")
-@click.option("-A", "--all-namespaces", is_flag=True)
+@in_namespaces
 @click.option("--state", type=click.Choice(_STATES), default=_STATES[0], show_default=True)
 @click.option("--severity", type=click.Choice([one.value for one in Severity]))
 @click.option("--detector", type=click.Choice(sorted(FINDINGS)), metavar="DETECTOR")
@@ -120,24 +122,16 @@ def _selector(text: str) -> tuple[Requirement, ...]:
 @click.option("-w", "--watch", is_flag=True)
 @lists
 @asks_server
-@click.argument("target", metavar="[KIND|KIND/NAME]", default="")
+@click.argument("target", metavar="[KIND|KIND/NAME|ID]", default="")
 def findings(
-    *,
-    target: str,
-    namespace: str,
-    all_namespaces: bool,
-    controllers: bool,
-    watch: bool,
-    output: Format,
-    access: Access,
-    **filters: Any,
+    *, target: str, controllers: bool, watch: bool, output: Format, access: Access, **filters: Any
 ) -> None:
     """Tell what a running genguard has found, and who causes it."""
     kind, name = _meant(target)
     if kind == _FINDING:  # as -o name prints it
         kind, filters["selector"] = "", (*filters["selector"], Requirement(kind, "In", (name,)))
         name = ""
-    wanted = FindingFilter("" if all_namespaces else namespace, **filters, kind=kind, name=name)
+    wanted = FindingFilter(**filters, kind=kind, name=name)
     if controllers and (watch or target or str(wanted) != _OPEN):
         raise click.UsageError("--controllers takes -o, --sort-by and flags of the server alone")
     if controllers:
@@ -147,7 +141,9 @@ def findings(
 
 
 def _meant(target: str) -> tuple[str, str]:
-    """Read KIND or KIND/NAME; the server is asked what there is."""
+    """Read KIND, KIND/NAME, finding/ID or ID."""
+    if is_finding(target):
+        return _FINDING, finding_id(target)
     try:
         return split_target(target) if "/" in target else (target, "")
     except UnknownTargetError as error:
@@ -157,11 +153,29 @@ def _meant(target: str) -> tuple[str, str]:
 async def _once(wanted: FindingFilter, access: Access, output: Format) -> None:
     async with access.reached() as server:
         found, note = await _ask(server, wanted)
-        for name in wanted.ids if not found else ():
-            await server.finding(name)  # says that it is not there
+        if not found:
+            for name in wanted.ids:
+                await server.finding(name)  # says that it is not there
+            if note.startswith(NO_KIND):
+                raise UnknownTargetError(note)
+            if wanted.name and server.rest:
+                await _check_name(server.rest, wanted)
     if not found:
         tell(note or f"No {wanted}.")
     _listing(output).show(found)
+
+
+async def _check_name(rest: "Rest", wanted: FindingFilter) -> None:
+    """Raise UnknownTargetError where no object has this name; a right that is missing is passed."""
+    from webhook.cluster.discovery import absent, discover  # noqa: PLC0415
+    from webhook.cluster.rest import RefusedError  # noqa: PLC0415
+
+    with suppress(RefusedError):
+        one = find(wanted.kind, await discover(rest))
+        namespace = wanted.namespace if one.namespaced else ""
+        named = {"fieldSelector": f"metadata.name={wanted.name}"}
+        if not await rest.list_all(one.path(namespace), named, only_metadata=True):
+            raise await absent(rest, one, namespace, wanted.name)
 
 
 async def _follow(wanted: FindingFilter, access: Access, output: Format) -> None:
@@ -193,7 +207,11 @@ async def _ask(server: "Server", wanted: FindingFilter) -> tuple[list[Finding], 
 
 def _listing(output: Format) -> Listing[Finding]:
     return Listing(
-        output, lambda found: _rows(found, output), lambda one: f"finding/{one.id}", lambda one: one
+        output,
+        lambda found: _rows(found, output),
+        lambda one: f"finding/{one.id}",
+        lambda one: one,
+        spare=_SPARE,
     )
 
 

@@ -15,14 +15,14 @@ from genguard.linting.lint import to_sarif
 from genguard.objects.shown import json_line, printable
 from webhook import __version__
 from webhook.cli.files import MANIFESTS, MAX_LINE, FileObjects, expand, texts_of
-from webhook.cli.options import RECURSIVE, SARIF, Access, asks_cluster, verb
-from webhook.cli.output import print_checked, tell, with_margin
+from webhook.cli.options import RECURSIVE, Access, asks_cluster, verb
+from webhook.cli.output import CHECKED_SARIF, print_checked, tell, with_margin
 
 _CONFIGURATIONS: Final = (MUTATING, VALIDATING)
 
 
 @verb()
-@SARIF
+@CHECKED_SARIF
 @asks_cluster
 @click.option(
     "--fail-on",
@@ -43,8 +43,8 @@ def lint(
     max_line: int,
 ) -> None:
     """Check webhook configurations and CustomResourceDefinitions for what breaks clusters."""
-    of_cluster = any(access)
-    if bool(files) == of_cluster:
+    of_cluster = not files
+    if files and any(access):
         raise click.UsageError("give either FILEs or --kubeconfig or --context")
     source = FileObjects(files, max_line, recursive=recursive)
     documents: list[Any] = list(source)

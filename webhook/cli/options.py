@@ -29,6 +29,9 @@ KUBECONFIG: Final = click.option("--kubeconfig", metavar="FILE|in-cluster")
 CONTEXT: Final = click.option("--context", metavar="NAME")
 NAMESPACE: Final = click.option("-n", "--namespace", metavar="NAME")
 ALL_NAMESPACES: Final = click.option("-A", "--all-namespaces", is_flag=True)
+YAML: Final = f"{__name__}.yaml"
+ORDER: Final = f"{__name__}.order"
+"""What the context of a verb says of -o and of --sort-by: webhook/cli/output.py reads it."""
 
 
 class Access(NamedTuple):
@@ -116,19 +119,37 @@ _SERVER: Final = (
     ),
 )
 FINDING: Final = "finding/"
+_ID: Final = re.compile("[0-9a-f]{16}")
 RECURSIVE: Final = click.option("-R", "--recursive", is_flag=True)
 SELECTOR: Final = click.option("-l", "--selector", default="")
 _WORDS: Final = click.argument("words", nargs=-1, metavar="[KIND/NAME... | KIND [NAME...]]")
 
 
-def formats(*names: str) -> Callable[[F], F]:
-    """Make -o for some formats; a table is the default."""
-    kind = click.Choice(names)
-    return click.option("-o", "--output", type=kind, default="table", show_default=True)
+def formats(*more: str) -> Callable[[F], F]:
+    """Make -o; a table is the default. A verb prints YAML as it prints JSON: by `object_line`."""
+
+    def read(ctx: click.Context, _: click.Parameter, value: str) -> str:
+        ctx.meta[YAML] = value == "yaml"
+        return "json" if value == "yaml" else value
+
+    kind = click.Choice(("json", "yaml", "table", *more))
+    return click.option(
+        "-o", "--output", type=kind, default="table", show_default=True, callback=read
+    )
 
 
-OUTPUT: Final = formats("json", "table")
-SARIF: Final = formats("json", "table", "sarif")
+OUTPUT: Final = formats()
+SARIF: Final = formats("sarif")
+
+
+def in_namespaces(verb: F) -> F:
+    """Add -n and -A for a verb that shows every namespace without them."""
+
+    @wraps(verb)
+    def run(*, namespace: str | None, all_namespaces: bool, **flags: Any) -> Any:
+        return verb(namespace="" if all_namespaces else namespace or "", **flags)
+
+    return cast("F", together(NAMESPACE, ALL_NAMESPACES)(run))
 
 
 def filenames(metavar: str, *, required: bool = False) -> Callable[[F], F]:
@@ -248,9 +269,14 @@ asks_objects: Final[Callable[[F], F]] = _asks(
 """Adds KIND/NAME, and all flags that say where to look for objects."""
 
 
+def is_finding(target: str) -> bool:
+    """Whether it is finding/ID, or an ID as it stands in a table."""
+    return target.startswith(FINDING) or _ID.fullmatch(target) is not None
+
+
 def finding_id(target: str) -> str:
-    """Return the id in finding/ID. Raises click.UsageError."""
+    """Return the id of what `is_finding`. Raises click.UsageError."""
     name = target.removeprefix(FINDING)
-    if not target.startswith(FINDING) or not name.isalnum():
+    if not is_finding(target) or not name.isalnum():
         raise click.UsageError(f"{target} is not finding/ID; genguard findings lists them")
     return name

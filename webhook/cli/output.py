@@ -17,7 +17,7 @@ import msgspec
 from genguard.formats.json_path import BadJsonPathError, JsonPath, parse_json_path, shown_value
 from genguard.objects.shown import json_line, printable
 from genguard.status.drawing import Cell, Row, Tone
-from webhook.cli.options import F, together
+from webhook.cli.options import ORDER, OUTPUT, SARIF, YAML, F, together
 from webhook.server.flags import Parsed
 
 _STYLES: Final[dict[Tone, dict[str, Any]]] = {
@@ -41,13 +41,14 @@ Tell = Callable[[str], None]
 """Is given the messages of a verb, line by line."""
 
 
-def lines(rows: Sequence[Row], *, headless: bool = False) -> list[str]:
+def lines(rows: Sequence[Row], *, headless: bool = False, spare: Sequence[str] = ()) -> list[str]:
     """Format rows as lines with columns and colours; click.echo removes colours for a pipe.
 
     On a terminal service accounts have short names, and the last cell of a row wraps. Elsewhere
     a row is one line with the whole text.
 
     headless  the first row takes part in the widths alone
+    spare     titles of columns that a narrow terminal may lack, the least important first
     """
     if not rows:
         return []
@@ -57,12 +58,37 @@ def lines(rows: Sequence[Row], *, headless: bool = False) -> list[str]:
     columns = max(map(len, rows))
     full = [row for row in rows if len(row) == columns]
     widths = [max(len(row[index].text) for row in full) for index in range(columns - 1)]
+    titles = [cell.text for cell in rows[0]]
+    gone = _too_many([titles.index(one) for one in spare if one in titles], widths, room)
+    if gone:
+        rows = [
+            tuple(cell for at, cell in enumerate(row) if len(row) < columns or at not in gone)
+            for row in rows
+        ]
+        widths = [width for at, width in enumerate(widths) if at not in gone]
     return [line for row in rows[headless:] for line in _wrapped(row, widths, room)]
 
 
-def print_table(rows: Sequence[Row], *, headless: bool = False) -> None:
-    """Print rows, and nothing where there is none."""
-    for line in lines(rows, headless=headless):
+def _too_many(spare: Sequence[int], widths: Sequence[int], room: int | None) -> set[int]:
+    """Return the columns without which those before the last fit; as few as possible."""
+    if room is None:
+        return set()
+    left = room - sum(widths) - len(_GAP) * len(widths)
+    gone: list[int] = []
+    for at in spare:
+        if left < 0:
+            gone.append(at)
+            left += widths[at] + len(_GAP)
+    for at in reversed(gone.copy()):  # one was wider than what was too much
+        if left >= widths[at] + len(_GAP):
+            gone.remove(at)
+            left -= widths[at] + len(_GAP)
+    return set(gone)
+
+
+def print_table(rows: Sequence[Row], *, headless: bool = False, spare: Sequence[str] = ()) -> None:
+    """Print rows, and nothing where there is none; `spare` as of `lines`."""
+    for line in lines(rows, headless=headless, spare=spare):
         click.echo(line)
 
 
@@ -167,14 +193,28 @@ def print_checked(
     levels: type[StrEnum],
     level_of: Callable[[T], StrEnum],
 ) -> None:
-    """Print what was found, a row or JSON object each, and last how many there are of a level."""
-    for one in found:
-        click.echo(json_line(one) if output == "json" else row(one))
+    """Print what was found, a row or object each, and last how many there are of a level."""
+    order = click.get_current_context().meta.get(ORDER)
+    for one in _in_order(found, order, lambda one: one):
+        click.echo(object_line(one) if output == "json" else row(one))
     counts = {level.value: sum(level_of(one) is level for one in found) for level in levels}
     if output == "json":
-        click.echo(json_line({"type": "summary", **counts}))
+        click.echo(object_line({"type": "summary", **counts}))
     else:
         click.echo(", ".join(f"{count} {name}" for name, count in counts.items()))
+
+
+def object_line(found: Any) -> str:
+    """Return an object as a line of JSON or, with -o yaml, as a document."""
+    is_yaml = click.get_current_context().meta.get(YAML)
+    return _document(found) if is_yaml else json_line(found)
+
+
+def _document(found: Any) -> str:
+    import yaml  # noqa: PLC0415 - it loads for longer than many a verb runs
+
+    made = yaml.safe_dump(msgspec.to_builtins(found), sort_keys=False, explicit_start=True)
+    return str(made).rstrip("\n")
 
 
 _COLUMNS: Final = "custom-columns"
@@ -238,6 +278,7 @@ def _read_order(text: str) -> JsonPath:
     return found
 
 
+_SORT_BY: Final[dict[str, Any]] = {"metavar": ".FIELD", "type": Parsed(_read_order)}
 _LIST_FLAGS: Final = together(
     click.option(
         *("-o", "--output"),
@@ -246,9 +287,21 @@ _LIST_FLAGS: Final = together(
         show_default=True,
         metavar="|".join(f"{one}=..." if one in _TAKES else one for one in _FORMATS),
     ),
-    click.option("--sort-by", "order", metavar=".FIELD", type=Parsed(_read_order)),
+    click.option("--sort-by", "order", **_SORT_BY),
     click.option("--no-headers", "headless", is_flag=True),
 )
+
+
+def _keep_order(ctx: click.Context, _: click.Parameter, order: JsonPath | None) -> None:
+    ctx.meta[ORDER] = order
+
+
+_CHECKED_ORDER: Final = click.option(
+    "--sort-by", callback=_keep_order, expose_value=False, **_SORT_BY
+)
+CHECKED: Final = together(OUTPUT, _CHECKED_ORDER)
+"""Adds the flags of a verb that prints by `print_checked`."""
+CHECKED_SARIF: Final = together(SARIF, _CHECKED_ORDER)
 
 
 def lists(verb: F) -> F:
@@ -272,6 +325,7 @@ class Listing(Generic[T]):
     line   the object that is printed of an item
     parts  the items that are printed where it is no table
     alone  each item that has changed is a table of its own
+    spare  the columns that a narrow terminal may lack, the least important first
     """
 
     output: Format
@@ -280,6 +334,7 @@ class Listing(Generic[T]):
     line: Callable[[T], Any]
     parts: Callable[[Iterable[T]], Iterable[T]] = iter
     alone: bool = False
+    spare: Sequence[str] = ()
 
     def show(self, items: Iterable[T], *, headless: bool = False) -> None:
         """Print it once; `headless`: the titles of columns were printed before."""
@@ -289,7 +344,8 @@ class Listing(Generic[T]):
             lines_of_it = map(self.line, self.parts(found))
             _print_objects(lines_of_it, self.output, self.name, headless=headless)
         elif listed := list(found):
-            print_table(self.rows(listed), headless=headless or self.output.headless)
+            headless = headless or self.output.headless
+            print_table(self.rows(listed), headless=headless, spare=self.spare)
 
 
 class Again:
@@ -319,33 +375,41 @@ def _in_order(items: Iterable[T], order: JsonPath | None, line: Callable[[T], An
     return [one for _, one in sorted(found, key=lambda each: _rank(each[0]))]
 
 
+_SCALES: Final = (
+    ("ok", "unknown", "info", "warn", "warning", "error", "fail", "critical"),
+    ("possible", "likely", "certain"),
+    ("Green", "Yellow", "Red"),
+    ("resolved", "quiet", "open"),
+)
+"""Words that have a rank: the worst, or the surest, last."""
+_RANKS: Final = {word: float(at) for scale in _SCALES for at, word in enumerate(scale)}
+
+
 def _rank(values: Sequence[Any]) -> tuple[int, float, str]:
-    """Order what is missing before numbers, and these before text."""
+    """Order what is missing before numbers and words with a rank, and these before text."""
     value = values[0] if values else None
     if value is None:
         return 0, 0.0, ""
+    if isinstance(value, str) and value in _RANKS:
+        return 1, _RANKS[value], ""
     if isinstance(value, int | float):
         return 1, float(value), ""
     return 2, 0.0, shown_value(value)
+
+
+_OBJECTS: Final[dict[str, Callable[[Any], str]]] = {"json": json_line, "yaml": _document}
 
 
 def _print_objects(
     objects: Iterable[Any], output: Format, name_of: Callable[[Any], str], *, headless: bool
 ) -> None:
     """Print objects, one a line or a YAML document each; `name_of`: what -o name prints."""
-    if output.name == "yaml":
-        import yaml  # noqa: PLC0415 - it loads for longer than many a verb runs
-
-        found = [msgspec.to_builtins(one) for one in objects]
-        text = yaml.safe_dump_all(found, sort_keys=False, explicit_start=True)
-        click.echo(text if found else "", nl=False)
-        return
     if output.columns:
         _print_columns(objects, output, headless=headless or output.headless)
         return
     for one in objects:
-        if output.name == "json":
-            click.echo(json_line(one))
+        if output.name in _OBJECTS:
+            click.echo(_OBJECTS[output.name](one))
         elif output.path is not None:
             text = output.path.apply(msgspec.to_builtins(one))
             # Line ends and tabs may stand in a template.

@@ -6,14 +6,14 @@ from pathlib import Path
 import click
 
 from genguard.detection.finding import Severity
-from genguard.objects.shown import json_line, printable
+from genguard.objects.shown import printable
 from genguard.replay import Replay, as_row, finding_row
 from genguard.review_setup import ReviewOptions
 from webhook.cel.evaluator import Evaluator
 from webhook.cli.audit_logs import find_audit_log, printed_by
 from webhook.cli.files import MAX_LINE, UnreadFileError, lines_of, of_recording, open_named
 from webhook.cli.options import OUTPUT, verb
-from webhook.cli.output import tell, with_margin
+from webhook.cli.output import object_line, tell, with_margin
 from webhook.files.given import load_definitions, load_suspects
 
 
@@ -38,7 +38,7 @@ def replay(
     definitions = load_definitions(crds) if crds else ()
     options = ReviewOptions(server_version=server_version, custom_resources=definitions)
     run = Replay(options, load_suspects(webhooks, evaluator))
-    write = json_line if output == "json" else as_row
+    write = object_line if output == "json" else as_row
     opened = open_named if files else printed_by
     files = files or find_audit_log()
     for name in files:
@@ -52,7 +52,7 @@ def replay(
     for finding in run.findings():
         is_severe = is_severe or Severity(finding["severity"]).rank >= least
         if output == "json":
-            click.echo(json_line(finding))
+            click.echo(object_line(finding))
         elif not finding.get("partOf"):  # the finding that it is part of says how many there are
             click.echo(with_margin(*finding_row(finding)))
     summary = run.summary()

@@ -27,8 +27,8 @@ from genguard.status.view import Health, StatusView
 from genguard.versions import SENT_TO_NO_WEBHOOK
 from webhook.cli.errors import ExitCode, carry_out, told_unread, why_it_ended
 from webhook.cli.following import Following
-from webhook.cli.options import OUTPUT, Access, asks_cluster, timeout, verb
-from webhook.cli.output import print_checked, tell, with_margin
+from webhook.cli.options import Access, asks_cluster, timeout, verb
+from webhook.cli.output import CHECKED, print_checked, tell, with_margin
 from webhook.cli.watch import fights
 from webhook.cluster.discovery import discover
 from webhook.cluster.rest import RefusedError, Rest
@@ -71,7 +71,7 @@ class ScanLine(msgspec.Struct, frozen=True, tag="scan", tag_field="type"):
 @verb()
 @asks_cluster
 @timeout("60s")
-@OUTPUT
+@CHECKED
 def scan(*, access: Access, seconds: float, output: str) -> None:
     """Tell in a minute who strips fields, who fights, and what is stuck. It stores nothing."""
     found: list[ScanLine] = []
@@ -100,11 +100,10 @@ async def _scan(access: Access, seconds: float, found: list[ScanLine]) -> None:
             work.of_stuck(),
         )
     # Of one severity: what is stripped, who fights, what is stuck, and what may do harm.
-    lines = chain(*filter(None, steps))
-    for one in sorted(lines, key=lambda one: (-one.severity.rank, one.found in _CHECKS)):
-        # Without a cluster that is given, lint reads files.
-        more = given or f" --kubeconfig {shlex.quote(access.file)}" * (one.found in _CHECKS)
-        found.append(replace(one, next=one.next.format(more)))
+    lines = sorted(
+        chain(*filter(None, steps)), key=lambda one: (-one.severity.rank, one.found in _CHECKS)
+    )
+    found += [replace(one, next=one.next.format(given)) for one in lines]
     if work.refused:
         tell(f"this is not all: {told_unread(work.refused)}")
     if not found and None in steps:

@@ -15,7 +15,7 @@ from genguard.blame.stuck import Culprit, Culprits
 from genguard.status.assessment import Judge, StatusLine, assess
 from genguard.status.drawing import Row, table
 from genguard.status.trees import Node, build_trees
-from webhook.cli.errors import told_unread
+from webhook.cli.errors import ExitCode, told_unread
 from webhook.cli.files import MAX_LINE, FileObjects
 from webhook.cli.options import RECURSIVE, Access, asks_objects, filenames, verb
 from webhook.cli.output import Again, Format, Listing, lists, tell
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 _ASKED_FOR: Final = ("name", "custom-columns")
 """Outputs without what the objects own."""
+_SPARE: Final = (
+    *("RECONCILED", "GENERATION", "TERMINATING", "KUBECTL", "ARGO", "KSTATUS"),
+    *("PROGRESS", "HEALTH", "SETTLED"),
+)
 
 
 @verb()
@@ -93,7 +97,7 @@ def _of_cluster(
 
     shown = asyncio.run(show_objects(targets, show, tell, everything=not words, watch=watch))
     for one in shown.missing:
-        tell(f"there is no {one}")
+        tell(one)
     if not words and within and not flags["namespace"]:
         tell(f"only namespace {within} is shown: -A shows all, -n NAMESPACE another")
     if shown.unread:
@@ -101,7 +105,9 @@ def _of_cluster(
     if shown.open_findings:
         tell(open_findings(shown.open_findings))
     # Without --server it would depend on whether one could be reached.
-    is_partial = shown.missing or shown.unread or shown.has_unreadable
+    if shown.missing:
+        return ExitCode.USAGE
+    is_partial = shown.unread or shown.has_unreadable
     return 1 if is_partial or (shown.open_findings and access.server) else 0
 
 
@@ -129,7 +135,7 @@ def _listing(output: Format, known: Culprits | None, *, is_live: bool = False) -
         culprits = known.of(node.assessment.view) if known else None
         return FollowedLine(**msgspec.structs.asdict(found), culprits=culprits)
 
-    return Listing(output, rows, _name, line, partial(_printed, output), alone=True)
+    return Listing(output, rows, _name, line, partial(_printed, output), alone=True, spare=_SPARE)
 
 
 def _printed(output: Format, roots: Iterable[Node]) -> Iterator[Node]:

@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Final, NamedTuple, Self
 
@@ -18,12 +19,12 @@ from genguard.status.assessment import Judge
 from genguard.status.targets import RequestedTarget, WatchTarget, parse_targets, resolve_targets
 from genguard.status.trees import Node
 from genguard.status.wait_goal import Goal, WaitProgress, WaitState, WaitTracker
-from webhook.cli.asking_server import NoServerError, NotInstalledError
+from webhook.cli.asking_server import NoServerError, Server, answer_of
 from webhook.cli.errors import ExitCode, told_unread
 from webhook.cli.following import Following, Snapshot
 from webhook.cli.options import Access
 from webhook.cli.output import Tell
-from webhook.cluster.discovery import discover
+from webhook.cluster.discovery import absent, discover
 from webhook.cluster.rest import RefusedError, Rest
 
 _TICK: Final = 1.0
@@ -33,8 +34,6 @@ _STUCK_SECONDS: Final = 3.0
 _MOST_TOLD: Final = 5
 _MOST_FINDINGS: Final = 1_000
 """Open findings that are asked for, the worst first."""
-_UNASKED_SECONDS: Final = 3.0
-"""How long a server that nobody named may take."""
 _APART_SECONDS: Final = 10.0
 
 
@@ -151,15 +150,13 @@ class CulpritWatch:
         return self.known
 
     async def _ask(self) -> None:
-        is_named = bool(self._access.server)
+        ask = partial(_open_findings, self._namespace)
         try:
-            async with asyncio.timeout(None if is_named else _UNASKED_SECONDS):
-                found = await ask_findings(self._access, self._rest, self._namespace)
+            found, why = await answer_of(self._access, self._rest, ask)
         except NoServerError as error:
-            if is_named or not isinstance(error, NotInstalledError):
-                self._tell_once(str(error))
-        except TimeoutError:
-            self._tell_once(f"no answer within {_UNASKED_SECONDS:g} s; give --server URL")
+            found, why = None, str(error)
+        if found is None:
+            self._tell_once(why)
         else:
             self.known = Culprits(found, self._kinds, time.time)
 
@@ -171,9 +168,13 @@ class CulpritWatch:
 
 async def ask_findings(access: Access, rest: Rest, namespace: str) -> tuple[Finding, ...]:
     """Ask for the open findings of a namespace, "" for all. Raises NoServerError."""
-    query = {"state": "open", "namespace": namespace, "limit": str(_MOST_FINDINGS)}
     async with access.reached(rest) as server:
-        return await server.findings(query)
+        return await _open_findings(namespace, server)
+
+
+async def _open_findings(namespace: str, server: Server) -> tuple[Finding, ...]:
+    query = {"state": "open", "namespace": namespace, "limit": str(_MOST_FINDINGS)}
+    return await server.findings(query)
 
 
 def open_findings(number: int) -> str:
@@ -185,7 +186,7 @@ def open_findings(number: int) -> str:
 class Shown(NamedTuple):
     """What `status` has shown once."""
 
-    missing: list[WatchTarget]  # what was asked for and does not exist
+    missing: list[str]  # of what was asked for and does not exist, that it does not
     unread: Mapping[str, RefusedError]  # collections that may not be listed
     open_findings: int  # of severity warning or critical, about what is shown
     has_unreadable: bool  # an object cannot be decoded
@@ -231,7 +232,11 @@ async def show_objects(
                 culprits.needed = culprits.needed or any(map(_is_stuck, snapshot.roots))
                 if not watch:
                     show(snapshot, await culprits.now())
-                    missing = [one for one in found if one.name and not snapshot.there[one]]
+                    missing = [
+                        str(await absent(rest, one.served, one.namespace, one.name))
+                        for one in found
+                        if one.name and not snapshot.there[one]
+                    ]
                     number = culprits.known.count_open(snapshot.roots) if culprits.known else 0
                     nodes = (node for root in snapshot.roots for node in root.walk())
                     is_cut = any(is_unreadable(node.assessment.document) for node in nodes)
@@ -274,8 +279,8 @@ class Waiting:
     async def _resolve(self, rest: Rest) -> tuple[list[Served], list[WatchTarget]] | None:
         """The kinds that are served, and the objects that are waited for; None when time is up.
 
-        A custom resource may be waited for before its definition is there; what may not be read
-        is not waited for.
+        A custom resource may be waited for before its definition is there, if its group is given;
+        what may not be read is not waited for.
         """
         while True:
             try:
@@ -284,7 +289,8 @@ class Waiting:
                 for one in found:
                     await _try_list(rest, one)
             except UnknownTargetError as error:
-                if any(goal.is_deletion for goal in self._goals):
+                is_deletion = any(goal.is_deletion for goal in self._goals)
+                if is_deletion or not any(one.may_come for one in self._targets.asked):
                     raise
                 self._tell_news(f"waiting: {error}")
             except RefusedError as error:

@@ -21,13 +21,12 @@ import click
 
 import certs
 from genguard.admission.review import AdmissionRequest
-from genguard.objects.shown import json_line
 from genguard.trace.passes import Watch
 from genguard.trace.plan import Plan, changed, make_plan, registrations
 from genguard.trace.report import as_table, make_report
 from webhook.cli.errors import ExitCode
 from webhook.cli.options import NAMESPACE, OUTPUT, Access, asks_cluster, timeout, verb
-from webhook.cli.output import ask, print_table, tell
+from webhook.cli.output import ask, object_line, print_table, tell
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
 from webhook.cluster.tracing import (
     CONFIGURATIONS,
@@ -190,7 +189,7 @@ def trace(
         tell(f"no mutating webhook configuration matches an update of {plan.traced}")
     report = make_report(watch, asyncio.run(_after(access, watch, documents)), values=values)
     if output == "json":
-        click.echo(json_line(report))
+        click.echo(object_line(report))
     else:
         print_table(as_table(report, plan))
     if received:

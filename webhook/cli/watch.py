@@ -13,13 +13,13 @@ import msgspec
 from genguard.detection.detection import Detection
 from genguard.detection.finding import Finding, Severity
 from genguard.objects.served import Served, UnknownTargetError, by_name, find
-from genguard.objects.shown import few, json_line
+from genguard.objects.shown import few
 from genguard.replay import as_row
 from genguard.review_setup import ReviewOptions, ReviewSetup
 from genguard.versions import NEVER_WATCHED, SENT_TO_NO_WEBHOOK, Versions
 from webhook.cli.errors import carry_out
-from webhook.cli.options import OUTPUT, Access, asks_cluster, verb
-from webhook.cli.output import tell
+from webhook.cli.options import OUTPUT, Access, asks_cluster, in_namespaces, verb
+from webhook.cli.output import object_line, tell
 from webhook.cluster.discovery import discover
 from webhook.cluster.following import see_versions
 from webhook.cluster.rest import RefusedError, Rest
@@ -38,7 +38,7 @@ _LONGEST_HOURS: Final = 8_760
 @verb()
 @click.option("--all", "everything", is_flag=True)
 @click.option("--timeout", "seconds", type=duration(_LONGEST_HOURS), metavar="DURATION")
-@click.option("-n", "--namespace", metavar="NAME")
+@in_namespaces
 @asks_cluster
 @OUTPUT
 @click.argument("kinds", nargs=-1, metavar="[KIND...]")
@@ -65,7 +65,7 @@ async def _run(
         async for detection in fights(rest, served, chosen, namespace or "", seconds):
             for found in _news(detection.findings(), printed):
                 line = msgspec.to_builtins(found)
-                click.echo(json_line(line) if is_json else as_row(line))
+                click.echo(object_line(line) if is_json else as_row(line))
     if not printed:
         tell("no fight was seen")
 

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from difflib import get_close_matches
 from http import HTTPStatus
 from typing import Any, Final
 
-from genguard.objects.served import Served, read_resources
+from genguard.objects.served import Served, UnknownTargetError, read_resources
 from genguard.status.kinds.cluster import SILENT_KINDS
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest, UnreadableError, if_there
 
@@ -44,6 +46,21 @@ async def _resources(rest: Rest, root: str) -> list[Served]:
         raise
     except (KeyError, TypeError, AttributeError) as error:
         raise UnreadableError(root, "a resource has no name or kind") from error
+
+
+async def absent(rest: Rest, one: Served, namespace: str, name: str) -> UnknownTargetError:
+    """Return what says that there is no such object, and which is meant; "" is every namespace.
+
+    Raises one of UNREACHED.
+    """
+    names: list[str] = []
+    with suppress(RefusedError):
+        listed = await rest.list_all(one.path(namespace), only_metadata=True)
+        names = [item["metadata"]["name"] for item in listed]
+    near = get_close_matches(name, names, n=1)
+    where = f" in namespace {namespace}" if namespace else ""
+    meant = f"; did you mean {near[0]}?" if near else ""
+    return UnknownTargetError(f"there is no {one}/{name}{where}{meant}")
 
 
 async def collection_path(rest: Rest, resource: str) -> str:

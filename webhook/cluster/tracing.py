@@ -32,7 +32,7 @@ from genguard.converge.creation import Site, Tried, copy_of, lost_fields, sample
 from genguard.objects.served import Served, collection_path, find, split_target
 from genguard.trace.passes import status_as_reported
 from genguard.trace.plan import OWNER, RUN_LABEL, Traced, acting, has_expired, is_observer
-from webhook.cluster.discovery import discover
+from webhook.cluster.discovery import absent, discover
 from webhook.cluster.following import server_version
 from webhook.cluster.reconcile import NotInTimeError, until
 from webhook.cluster.rest import MERGE_PATCH, UNREACHED, RefusedError, Rest, ask, if_there
@@ -54,17 +54,17 @@ _NOT_OF_THIS_TYPE: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENT
 
 
 class NoTargetError(Exception):
-    """There is no such object, or it may not be traced; the message says why."""
+    """An object may not be traced; the message says why."""
 
 
 async def resolve(rest: Rest, text: str, namespace: str) -> Traced:
-    """Find the object of KIND/NAME. Raises UnknownTargetError, NoTargetError or RefusedError."""
+    """Find the object of KIND/NAME. Raises UnknownTargetError or RefusedError."""
     kind, name = split_target(text)
     one = find(kind, await discover(rest))
     traced = Traced(one, namespace if one.namespaced else "", name)
     found = await if_there(rest.get(traced.path(), kind=one.kind))
     if found is None:
-        raise NoTargetError(f"there is no {traced}")
+        raise await absent(rest, one, traced.namespace, name)
     return replace(traced, uid=found["metadata"]["uid"])
 
 

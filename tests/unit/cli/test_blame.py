@@ -66,16 +66,16 @@ def test_the_logs_of_several_api_servers_are_read_side_by_side(tmp_path):
         assert [each["user"] for each in field["inTurn"]] == ["alice", "ci"]
 
 
-def test_the_yaml_is_the_last_object_that_the_log_has(log):
-    text = run("blame", "-f", log, "deploy/web", "spec.replicas", "-o", "yaml").stdout
+def test_what_is_annotated_is_the_last_object_that_the_log_has(log):
+    text = run("blame", "-f", log, "deploy/web", "spec.replicas", "-o", "annotated").stdout
     assert yaml.safe_load(text) == {"spec": {"replicas": 1}}
     assert "# alice (kubectl)" in text
 
 
-def test_a_log_without_objects_has_no_yaml_and_says_so(tmp_path):
+def test_a_log_without_objects_has_nothing_to_annotate_and_says_so(tmp_path):
     path = tmp_path / "audit.log"
     path.write_bytes(event(LOG[1]))
-    found = run("blame", "-f", path, "deploy/web", "-o", "yaml")
+    found = run("blame", "-f", path, "deploy/web", "-o", "annotated")
     assert (found.exit_code, found.stdout) == (0, "")
     assert "no event has the whole object" in found.stderr
 

@@ -5,7 +5,10 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from genguard.detection.finding import Confidence, Severity
+from genguard.linting.check import Level
 from genguard.status.drawing import Cell, Tone
+from genguard.status.view import Health
 from webhook.cli import main, output
 from webhook.server.flags import duration
 
@@ -52,10 +55,10 @@ def test_columns_are_as_wide_as_what_is_in_them_and_remarks_go_over_all():
     assert plain == ["OBJECT  WHY", "Pod/x   no", "a remark that is longer than any column"]
 
 
-def of_a_terminal(monkeypatch, rows, columns: int = 80) -> list[str]:
+def of_a_terminal(monkeypatch, rows, columns: int = 80, spare=()) -> list[str]:
     monkeypatch.setattr(output, "is_terminal", lambda: True)
     monkeypatch.setenv("COLUMNS", str(columns))
-    return [output.click.unstyle(line) for line in output.lines(rows)]
+    return [output.click.unstyle(line) for line in output.lines(rows, spare=spare)]
 
 
 WORDS = "status.conditions[Ready] False, want True: one of many reasons that somebody gives"
@@ -77,6 +80,25 @@ def test_a_command_in_a_remark_is_copied_as_a_whole(monkeypatch):
         f"│ ! {WORDS[:50]};",
         "    genguard explain finding/0123456789abcdef",
     ]
+
+
+NARROW = [(34, "ID SEVERITY COUNT"), (30, "ID SEVERITY"), (20, "ID COUNT"), (9, "ID")]
+
+
+@pytest.mark.parametrize(("columns", "titles"), NARROW)
+def test_a_terminal_that_is_narrow_lacks_the_least_important_columns(monkeypatch, columns, titles):
+    head, row = ("ID", "SEVERITY", "COUNT", "OBJECT"), ("0123456789", "critical", "12", "web")
+    rows = [tuple(map(Cell, one)) for one in (head, row, ("a remark",))]
+    told = of_a_terminal(monkeypatch, rows, columns, spare=("COUNT", "SEVERITY", "NONE"))
+    assert told[0].split()[: len(titles.split())] == titles.split()
+    assert "SEVERITY" in titles or "SEVERITY" not in told[0]
+    assert told[-1] == "a remark"
+
+
+def test_words_that_have_a_rank_are_sorted_by_it():
+    for scale in (Severity, Health, tuple(reversed(Confidence)), tuple(reversed(Level))):
+        words = [one.value for one in scale]
+        assert sorted(words, key=lambda word: output._rank([word])) == words
 
 
 @pytest.mark.parametrize("columns", [1, 20, 40])

@@ -128,5 +128,7 @@ async def test_a_port_that_is_taken_and_a_cluster_without_genguard_are_told_in_a
         run("--kubeconfig", kubeconfig(tmp_path, cluster), "--port=0") as process,
     ):
         said = await line(process.stderr)
-        assert said == "Error: no pod of genguard is ready in namespace genguard-system"
+        assert said == (
+            "Error: not installed in namespace genguard-system: `genguard scan` needs nothing"
+        )
         assert await process.wait() == 1

@@ -31,11 +31,17 @@ def pod(name: str, *, ready: bool = True, args: tuple[str, ...] = (), **metadata
     }
 
 
+DEPLOYMENT = "/apis/apps/v1/namespaces/genguard-system/deployments/genguard"
+
+
 class Node:
     """An API server that lists pods, and forwards the port of each to a server of this host."""
 
-    def __init__(self, *pods: Any, port: int = 0, error: str = "", status: int = 101) -> None:
+    def __init__(
+        self, *pods: Any, port: int = 0, error: str = "", status: int = 101, deployed: int = 404
+    ) -> None:
         self.now = pods
+        self.deployed = deployed
         self._port = port
         self._error = error
         self.status = status
@@ -45,6 +51,9 @@ class Node:
         assert request.query["labelSelector"] == "app.kubernetes.io/name=genguard"
         head = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}}
         return web.json_response({**head, "items": self.now})
+
+    async def deployment(self, _: web.Request) -> web.Response:
+        return web.json_response({"kind": "Deployment", "message": "no"}, status=self.deployed)
 
     async def forward(self, request: web.Request) -> web.StreamResponse:
         self.asked.append(f"{request.match_info['pod']}:{request.query['ports']}")
@@ -84,6 +93,7 @@ async def played(node: Node) -> AsyncIterator[str]:
     application = web.Application()
     application.router.add_get(PODS, node.pods)
     application.router.add_get(f"{PODS}/{{pod}}/portforward", node.forward)
+    application.router.add_get(DEPLOYMENT, node.deployment)
     runner = web.AppRunner(application)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -157,11 +167,22 @@ async def test_with_tls_and_a_token(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "pods", [(), (pod("a", ready=False),), (pod("a", deletionTimestamp="2026-01-01T00:00:00Z"),)]
+    ("node", "said"),
+    [
+        (Node(), "^not installed in namespace genguard-system: `genguard scan` needs nothing$"),
+        (
+            Node(deployed=200),
+            "^no pod of genguard is ready in .*: genguard doctor -n genguard-system says why$",
+        ),
+        (Node(pod("a", ready=False), deployed=403), "^no pod of genguard is ready in"),
+        (Node(pod("a", deletionTimestamp="2026-01-01T00:00:00Z"), deployed=200), "says why"),
+    ],
 )
-async def test_without_a_pod_that_is_ready_it_is_not_installed(pods: tuple[Any, ...]) -> None:
-    async with served(Node(*pods)) as rest:
-        with pytest.raises(NotInstalledError, match="no pod of genguard is ready in namespace"):
+async def test_what_is_not_installed_and_what_is_not_ready_are_told_apart(
+    node: Node, said: str
+) -> None:
+    async with served(node) as rest:
+        with pytest.raises(NotInstalledError, match=said):
             await ask(rest)
 
 
