@@ -266,7 +266,10 @@ class Observed(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Explanation(msgspec.Struct, frozen=True, rename="camel"):
-    """One resource on an API server of one version."""
+    """One resource on an API server of one version.
+
+    in_cluster  whether the genguard of a cluster sees its writes, and how; "": none was asked
+    """
 
     resource: str
     kind: str
@@ -285,6 +288,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     judged: StatusRule
     generation_predicate: GenerationPredicate
     other_versions: dict[str, StatusSubresource] = {}
+    in_cluster: str = ""
 
 
 class Catalogue:

@@ -62,6 +62,8 @@ def _served(found: Explanation) -> Iterator[tuple[str, str]]:
         yield "short", ", ".join(found.short_names)
     yield "scope", "namespaced" if found.namespaced else "cluster"
     yield "Kubernetes", "".join(_lifetime(found))
+    if found.in_cluster:
+        yield "genguard", found.in_cluster
 
 
 def _lifetime(found: Explanation) -> Iterator[str]:

@@ -154,7 +154,7 @@ def test_a_server_outside_is_examined_as_far_as_it_can_be_seen(
 ) -> None:
     assert genguard(installed, "uninstall", "--yes").exit_code == 0
     (absent,) = (line for line in examined(installed).values() if line["level"] != "ok")
-    assert (absent["id"], absent["fix"]) == ("installed", "genguard install")
+    assert (absent["id"], absent["fix"]) == ("installed", "genguard install --audit-only")
     with Genguard() as guard:
         flags = [f"--url={guard.url('')}", f"--ca-file={guard.folder}/certs/ca.crt", "--yes"]
         assert genguard(installed, "install", *flags).exit_code == 0

@@ -2,9 +2,9 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,16 +12,13 @@ from genguard.blame.audited import AuditBlame, NotInLogError, kind_in_log
 from genguard.blame.drawing import annotated, table
 from genguard.blame.managed import UnreadableFieldsError
 from genguard.blame.report import Blame, blame_live
-from genguard.detection.finding import FoundObject
+from genguard.detection.finding import Finding, FoundObject
 from genguard.generation.table import load_rows
-from genguard.objects.served import Served, UnknownTargetError, find, split_target
+from genguard.objects.served import UnknownTargetError, find, split_target
 from genguard.trace.plan import Traced
 from webhook.cli.files import LOGS, MAX_LINE, expand, read_audit_logs
 from webhook.cli.options import NAMESPACE, RECURSIVE, Access, asks_server, filenames, formats, verb
 from webhook.cli.output import object_line, print_table, tell
-
-if TYPE_CHECKING:
-    from webhook.cluster.rest import Rest
 
 
 @verb()
@@ -71,7 +68,7 @@ async def _of_cluster(
     """Raise NoSuchFieldError, UnreadableFieldsError and what asking a cluster raises."""
     # Imported here: blame -f needs none of it, and the API client loads for half a second.
     from webhook.cli.asking_server import answer_of  # noqa: PLC0415
-    from webhook.cluster.discovery import discover  # noqa: PLC0415
+    from webhook.cluster.discovery import absent, discover  # noqa: PLC0415
     from webhook.cluster.rest import RefusedError, UnreadableError  # noqa: PLC0415
     from webhook.cluster.tracing import read_called  # noqa: PLC0415
 
@@ -87,7 +84,10 @@ async def _of_cluster(
         except RefusedError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
-            raise UnknownTargetError(await _gone(rest, served, where, access)) from error
+            query = {"q": f"{name} {where.resource}", "namespace": within}
+            found, _ = await answer_of(access, rest, lambda server: server.findings(query))
+            missing = await absent(rest, served, within, name)
+            raise UnknownTargetError(_gone(where, missing, found or ())) from error
         where = FoundObject(*named, document["metadata"].get("uid", ""))
         known, why = await answer_of(access, rest, lambda server: server.seen(where))
         if why:
@@ -96,15 +96,10 @@ async def _of_cluster(
         return blame_live(where, document, known, field, called), document
 
 
-async def _gone(rest: "Rest", served: Served, where: FoundObject, access: Access) -> str:
+def _gone(where: FoundObject, missing: UnknownTargetError, found: Sequence[Finding]) -> str:
     """Say of an object that does not exist what findings know, and where to look."""
-    from webhook.cli.asking_server import answer_of  # noqa: PLC0415
-    from webhook.cluster.discovery import absent  # noqa: PLC0415
-
-    parts = [str(await absent(rest, served, where.namespace, where.name))]
-    query = {"q": f"{where.name} {where.resource}", "namespace": where.namespace}
-    found, _ = await answer_of(access, rest, lambda server: server.findings(query))
-    parts += [f"finding {one.id}, {one.detector}: {one.message}" for one in (found or ())[:3]]
+    parts = [str(missing)]
+    parts += [f"finding {one.id}, {one.detector}: {one.message}" for one in found[:3]]
     here = f" -n {where.namespace}" if where.namespace else ""
     parts.append(
         "who deleted it is in the API server's audit log: "

@@ -32,6 +32,7 @@ from webhook.cluster.installation import (
     leaving,
     leftovers,
     send_probe,
+    why_not_ready,
 )
 from webhook.cluster.rest import RefusedError, Rest, ask
 from webhook.doctor.checks import diagnose
@@ -84,8 +85,8 @@ async def _examine(access: Access, namespace: str) -> Facts:
     async with access.connected() as rest:
         facts = await _examined(rest, namespace)
         try:
-            async with asyncio.timeout(_FINDINGS_SECONDS):
-                return replace(facts, findings=await ask_findings(asked, rest, ""))
+            async with asyncio.timeout(_FINDINGS_SECONDS), asked.reached(rest) as server:
+                return replace(facts, findings=await ask_findings(server))
         except (NoServerError, TimeoutError) as error:
             reason = str(error) or f"no answer within {_FINDINGS_SECONDS:g} s"
             return replace(facts, unasked=reason)
@@ -127,6 +128,7 @@ async def _examined(rest: Rest, namespace: str) -> Facts:
         refusal=refusal,
         probes=tuple(seen for seen, _, _ in probes),
         leaving=tuple(await read(Source.PODS, leaving(rest, deployment), [])) if deployment else (),
+        blocked=await read(Source.PODS, why_not_ready(rest, deployment), "") if deployment else "",
         nodes=await _nodes(rest),
         unread=unread,
     )

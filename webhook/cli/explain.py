@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from genguard.explain.explanation import Catalogue, Explanation
 from genguard.explain.page import FindingLine, finding_page, page
@@ -13,6 +14,7 @@ from genguard.objects.served import UnknownTargetError
 from genguard.objects.shown import printable
 from genguard.status.health_rules import HealthRules
 from webhook.cli import output as terminal
+from webhook.cli.errors import why_it_ended
 from webhook.cli.options import OUTPUT, Access, asks_server, finding_id, is_finding, verb
 from webhook.cli.rules import RULES, judging
 from webhook.files.given import read_definitions
@@ -76,6 +78,7 @@ def explain(
                 raise
             unknown = f"{error}; for a custom resource give --crds or --kubeconfig"
             found = _of_cluster(resource, server_version, health, access, unknown)
+    found = replace(found, in_cluster=_in_cluster(access, found.resource))
     if output == "json":
         click.echo(terminal.object_line(found))
     else:
@@ -110,6 +113,34 @@ def _of_cluster(
         raise click.UsageError(unknown) from error
     found, defined = asyncio.run(ask())
     return Catalogue(load_table(version or found), defined, rules).explain(resource)
+
+
+def _in_cluster(access: Access, name: str) -> str:
+    """Say whether the genguard of a cluster sees the writes of a kind; "" without a cluster."""
+    from webhook.cli.asking_server import answer_of  # noqa: PLC0415
+    from webhook.cluster.connection import NoClusterError  # noqa: PLC0415
+    from webhook.cluster.coverage import Coverage, is_called  # noqa: PLC0415
+    from webhook.cluster.rest import UNREACHED, RefusedError  # noqa: PLC0415
+    from webhook.install.installing import registrations  # noqa: PLC0415
+
+    async def ask() -> str:
+        coverage, (resource, _, group) = Coverage(), name.partition(".")
+        async with access.connected() as rest:
+            page, why = await answer_of(access, rest, lambda server: server.page({"kind": name}))
+            if page is None or page.note:
+                said = why if page is None else page.note
+                return said.replace("not watched", "neither registered nor watched")
+            coverage.learn_hooks(await registrations(rest))
+        if any(is_called(one, group, resource) for one in coverage.hooks):
+            return "registered: its writes are sent to genguard"
+        return "watched: changes are seen, and not who asks for them"
+
+    try:
+        return asyncio.run(ask())
+    except NoClusterError:
+        return ""
+    except (RefusedError, *UNREACHED) as error:
+        return f"not known: {why_it_ended(error)[1]}"
 
 
 def _print(found: Explanation) -> None:

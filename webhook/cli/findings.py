@@ -158,7 +158,7 @@ async def _once(wanted: FindingFilter, access: Access, output: Format) -> None:
                 await server.finding(name)  # says that it is not there
             if note.startswith(NO_KIND):
                 raise UnknownTargetError(note)
-            if wanted.name and server.rest:
+            if wanted.name and not note and server.rest:
                 await _check_name(server.rest, wanted)
     if not found:
         tell(note or f"No {wanted}.")

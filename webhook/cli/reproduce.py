@@ -33,8 +33,8 @@ _NAMED = 5
 @click.option("--keep-names", is_flag=True)
 @of_recording
 @MAX_LINE
-@click.argument("finding", metavar="finding/ID")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...|-")
+@click.argument("finding", metavar="ID")
+@click.argument("files", nargs=-1, metavar="FILE...|-")
 def reproduce(
     *,
     finding: str,
@@ -48,6 +48,11 @@ def reproduce(
 ) -> None:
     """Write the smallest test that shows a loop, for the team whose webhook or controller it is."""
     name = finding_id(finding)
+    if not files:
+        raise click.UsageError(
+            f"{FINDING}{name} needs a recording as FILE, and an installed server keeps none: "
+            "genguard serve --record FILE makes one while the loop goes on"
+        )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise click.UsageError(f"-o {folder} is there and not empty: name another folder")
     evaluator = click.get_current_context().with_resource(Evaluator())

@@ -79,7 +79,8 @@ class Targets:
         """
         within = self.namespace if all(one.namespace for one in found) else ""
         if self.access.server:
-            await ask_findings(self.access, rest, within)
+            async with self.access.reached(rest) as server:
+                await ask_findings(server, within)
         async with (
             Following(rest, kinds, found, tell, judge=self.judge) as objects,
             CulpritWatch(self.access, rest, kinds, within, tell) as culprits,
@@ -150,7 +151,7 @@ class CulpritWatch:
         return self.known
 
     async def _ask(self) -> None:
-        ask = partial(_open_findings, self._namespace)
+        ask = partial(ask_findings, namespace=self._namespace)
         try:
             found, why = await answer_of(self._access, self._rest, ask)
         except NoServerError as error:
@@ -166,13 +167,8 @@ class CulpritWatch:
             self._tell(f"note: who is to blame is not known: {reason}")
 
 
-async def ask_findings(access: Access, rest: Rest, namespace: str) -> tuple[Finding, ...]:
+async def ask_findings(server: Server, namespace: str = "") -> tuple[Finding, ...]:
     """Ask for the open findings of a namespace, "" for all. Raises NoServerError."""
-    async with access.reached(rest) as server:
-        return await _open_findings(namespace, server)
-
-
-async def _open_findings(namespace: str, server: Server) -> tuple[Finding, ...]:
     query = {"state": "open", "namespace": namespace, "limit": str(_MOST_FINDINGS)}
     return await server.findings(query)
 

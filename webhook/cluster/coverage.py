@@ -58,7 +58,7 @@ class Coverage:
             return str(error)
         if found and self.watched.get(str(found)):
             return ""
-        if found and not any(_is_called(one, found) for one in self.hooks):
+        if found and not any(is_called(one, *found.of) for one in self.hooks):
             return f"not watched: {self._why_not_watched(str(found))}"
         return self._why_not_selected(namespace) if namespace else ""
 
@@ -85,7 +85,8 @@ class Coverage:
             yield Served(one.group, *names, namespaced=True, has_status=True, watchable=True)
 
 
-def _is_called(hook: Hook, one: Served) -> bool:
+def is_called(hook: Hook, group: str, resource: str) -> bool:
     """Whether a webhook is called for updates of a kind, or of its status."""
-    writes = (Writes.named(*one.of, subresource, "UPDATE") for subresource in ("", "status"))
+    kind = group, resource
+    writes = (Writes.named(*kind, subresource, "UPDATE") for subresource in ("", "status"))
     return any(may_match(hook.rules, each) for each in writes)

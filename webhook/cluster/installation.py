@@ -16,6 +16,8 @@ from typing import Any, Final
 import manifests
 from genguard.admission.probe import Seen, read_answers
 from genguard.linting.hook import FOLLOWED, GENGUARD, INJECTED, MUTATING, VALIDATING
+from genguard.status.drawing import blocking_reasons, shorten
+from genguard.status.trees import build_trees
 from genguard.status.views.rollout import Rollout, rollout
 from webhook.cluster.reconcile import until
 from webhook.cluster.rest import APPLY_PATCH, JSON, RefusedError, Rest, if_there
@@ -130,10 +132,27 @@ async def leaving(rest: Rest, workload: Document) -> list[str]:
 
     Raises RefusedError or UNREACHED.
     """
-    labels = workload["spec"]["selector"]["matchLabels"].items()
-    like = {"apiVersion": "v1", "kind": "Pod", "metadata": workload["metadata"]}
-    pods = await list_objects(rest, like, ",".join(f"{name}={value}" for name, value in labels))
+    pods = await _owned(rest, workload, "v1", "Pod")
     return [one["metadata"]["name"] for one in pods if "deletionTimestamp" in one["metadata"]]
+
+
+async def _owned(rest: Rest, workload: Document, version: str, kind: str) -> list[Document]:
+    """Return the objects of a kind that the selector of a workload chooses."""
+    labels = workload["spec"]["selector"]["matchLabels"].items()
+    like = {"apiVersion": version, "kind": kind, "metadata": workload["metadata"]}
+    return await list_objects(rest, like, ",".join(f"{name}={value}" for name, value in labels))
+
+
+async def why_not_ready(rest: Rest, workload: Document) -> str:
+    """Say why a workload of now is not ready, as `genguard status` does; "" where it is.
+
+    Raises RefusedError or UNREACHED.
+    """
+    sets = await _owned(rest, workload, "apps/v1", "ReplicaSet")
+    pods = await _owned(rest, workload, "v1", "Pod")
+    root, *_ = build_trees([workload, *sets, *pods], at=time.time())
+    view = root.assessment.view
+    return "" if view.ready else shorten(blocking_reasons(view) or view.reasons)
 
 
 async def until_rolled_out(rest: Rest, workload: Document, seconds: float) -> None:
@@ -146,9 +165,8 @@ async def until_rolled_out(rest: Rest, workload: Document, seconds: float) -> No
     async def check() -> str:
         found = await find(rest, workload) or {}
         if rollout(found) is not Rollout.COMPLETE:
-            ready = (found.get("status") or {}).get("availableReplicas", 0)
-            wanted = (found.get("spec") or {}).get("replicas", 0)
-            return f"{ready} of {wanted} pods are ready of {title_of(workload)}"
+            why = await why_not_ready(rest, found) if found else "it is not there"
+            return f"{title_of(workload)} is not rolled out: {why or 'pods of before still run'}"
         names = await leaving(rest, workload)
         return f"pods that are to end still run: {', '.join(names)}" if names else ""
 

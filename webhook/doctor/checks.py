@@ -103,14 +103,15 @@ def pods(facts: Facts) -> Iterator[Told]:
         return
     wanted = mapping(deployment.get("spec")).get("replicas", 1)
     ready = mapping(deployment.get("status")).get("availableReplicas", 0)
+    why = f": {facts.blocked}" if facts.blocked else ""
     if not wanted:
         yield fail("scaled")
     elif wanted > 1 and not store_of(deployment) and STANDBY not in arguments_of(deployment):
         yield fail("apart", wanted=wanted)
     elif not ready:
-        yield fail("none", wanted=wanted)
-    elif ready < wanted:
-        yield warn("some", ready=ready, wanted=wanted)
+        yield fail("none", wanted=wanted, why=why)
+    elif ready < wanted or why:
+        yield warn("some", ready=ready, wanted=wanted, why=why)
     if ready and not facts.endpoints and facts.unready:
         # The API server keeps connections to a pod that only answers its readiness probe late.
         yield warn("slow") if facts.answers else fail("unready")
@@ -177,7 +178,7 @@ def rules(facts: Facts) -> Iterator[Told]:
         if any("*" in word for call in calls for word in call):
             yield warn("wildcard", name=found.hook.configuration)
     if facts.registered:
-        yield ok(count=len(watched))
+        yield ok("repaired" if facts.enforces else "well", count=len(watched))
 
 
 def _wanted(found: Found, facts: Facts) -> set[Call]:

@@ -82,6 +82,7 @@ class Facts:
     refusal: str = ""  # why the API server refused the dry run
     probes: tuple[Seen, ...] = ()  # the answers to several that were sent at once
     leaving: tuple[str, ...] = ()  # pods that are deleted, or have an older template
+    blocked: str = ""  # why the Deployment is not ready, as `genguard status` says it
     rights: tuple[Right, ...] = ()  # those that the server needs
     nodes: Mapping[str, str] | None = None  # versions of kubelets; None: they cannot be read
     unread: Mapping[str, str] = field(default_factory=dict)  # what could not be read, and why
@@ -141,7 +142,19 @@ class Facts:
         if self.outside:
             return f"genguard install --url {shlex.quote(self.outside)} --ca-file ca.crt"
         injected = any(INJECTED in found.hook.annotations for found in self.registered.values())
-        return install_command(self.namespace, self.expected, self.live, is_injected=injected)
+        live = self.live
+        if Source.DEPLOYMENT in self.unread:  # what stands there is what is expected
+            live = {at: None if one == self.deployment else one for at, one in live.items()}
+        # Without the Deployment its pods know the mode; without them, who begins looks first.
+        enforces = installed_deployment(live) is None and self.enforces
+        return install_command(
+            self.namespace, self.expected, live, is_injected=injected, enforces=enforces
+        )
+
+    @property
+    def enforces(self) -> bool:
+        """Whether a pod that has answered changes writes."""
+        return "enforcing" in self.said("mode").values()
 
     def logs(self, word: str) -> str:
         """The command that shows the log lines of the server with this word."""

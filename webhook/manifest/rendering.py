@@ -305,7 +305,7 @@ def install_command(
 
     expected     what `install` would apply
     is_injected  whether cert-manager writes the CA bundles
-    enforces     whether --audit-only is left out
+    enforces     whether --audit-only is left out; it is there without a Deployment
     """
     expected = tuple(expected)
     flags = [] if namespace == NAMESPACE else ["-n", namespace]
@@ -314,18 +314,9 @@ def install_command(
     deployment = installed_deployment(live)
     if deployment is not None:
         flags += _shared(deployment, expected)
-        arguments = arguments_of(deployment)
-        if AUDIT_ONLY in arguments:
-            flags += [] if enforces else [AUDIT_ONLY]
-        elif HEAL not in arguments:
-            flags.append("--no-heal")
-        if FOLLOW not in arguments:
-            flags += ["--registrations", "fixed"]
-        for one in arguments:
-            if one.startswith(ALERTMANAGER):
-                flags += ["--alertmanager", shlex.quote(one.removeprefix(ALERTMANAGER))]
-            if one.startswith(WATCH_FIGHTS):
-                flags += ["--watch-kinds", shlex.quote(one.removeprefix(WATCH_FIGHTS))]
+        flags += _arguments(deployment, enforces=enforces)
+    elif not enforces:
+        flags.append(AUDIT_ONLY)
     flags += _included(live)
     callers = [cidr for one in live.values() if one for cidr in _callers_of(one)]
     if callers:
@@ -356,6 +347,22 @@ def _shared(deployment: Document, expected: Iterable[Document]) -> Iterator[str]
     # Zero replicas are an error, too.
     if replicas not in (0, default_replicas(expected)):
         yield from ("--replicas", str(replicas))
+
+
+def _arguments(deployment: Document, *, enforces: bool) -> Iterator[str]:
+    """The flags that are arguments of the server as well."""
+    arguments = arguments_of(deployment)
+    if AUDIT_ONLY not in arguments and HEAL not in arguments:
+        yield "--no-heal"
+    elif AUDIT_ONLY in arguments and not enforces:
+        yield AUDIT_ONLY
+    if FOLLOW not in arguments:
+        yield from ("--registrations", "fixed")
+    for one in arguments:
+        if one.startswith(ALERTMANAGER):
+            yield from ("--alertmanager", shlex.quote(one.removeprefix(ALERTMANAGER)))
+        if one.startswith(WATCH_FIGHTS):
+            yield from ("--watch-kinds", shlex.quote(one.removeprefix(WATCH_FIGHTS)))
 
 
 def _included(live: Live) -> Iterator[str]:

@@ -159,16 +159,6 @@ def test_what_the_server_cannot_see_is_told_in_place_of_an_empty_result():
             assert (told.exit_code, told.stderr) == (0, "namespace nope is not there\n")
 
 
-def test_a_kind_that_the_server_does_not_know_is_a_wrong_command_line():
-    page = (
-        b'{"findings": [], "note": "there is no kind \'deployz\'; did you mean deployments.apps?"}'
-    )
-    with serving({"/api/findings": page}) as server:
-        told = CliRunner().invoke(main, ["findings", "--server", server, "deployz"])
-    assert (told.exit_code, told.stdout) == (2, "")
-    assert "did you mean deployments.apps? See" in told.stderr
-
-
 def view(uid: str, kind: str = "Deployment", version: str = "apps/v1", name: str = "web"):
     metadata = {"name": name, "namespace": "shop", "uid": uid}
     return assess({"apiVersion": version, "kind": kind, "metadata": metadata}, at=0.0).view

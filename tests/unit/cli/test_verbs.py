@@ -16,12 +16,17 @@ import yaml
 from click.testing import CliRunner
 
 import webhook
+from genguard.detection.finding import Confidence, Severity
 from genguard.status.drawing import Cell, Tone
+from genguard.status.view import Health
+from genguard.status.wait_goal import _GOALS
+from genguard.trace.report import Verdict
 from tests.architecture.source import shipped
 from tests.cases_loader import FOLDER
 from webhook import cli
 from webhook.cli import errors, main, output
 from webhook.cli.options import TOLD
+from webhook.doctor.facts import Level
 
 ROOT = FOLDER.parents[1]
 CONTEXT = click.Context(main, info_name="genguard")
@@ -65,6 +70,15 @@ def test_help_ends_with_examples_that_fit_the_terminal_and_are_understood(
         program, first, *arguments = shlex.split(command)
         assert (program, first) == ("genguard", name)
         verb(name).make_context(name, arguments, parent=CONTEXT)
+
+
+FOUND = ("ending", "quiet", "resolved", *Severity, *Confidence)
+STATES = {"wait": _GOALS, "findings": FOUND, "status": Health, "doctor": Level, "trace": Verdict}
+
+
+@pytest.mark.parametrize(("name", "words"), STATES.items())
+def test_each_state_and_goal_that_is_printed_stands_in_the_help(name, words):
+    assert set(words) <= set(re.findall(r"[\w=-]+", run(name, "--help").stdout))
 
 
 def test_each_flag_that_is_explained_is_one_of_the_verb():
