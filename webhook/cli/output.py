@@ -48,7 +48,8 @@ def lines(rows: Sequence[Row], *, headless: bool = False, spare: Sequence[str] =
     a row is one line with the whole text.
 
     headless  the first row takes part in the widths alone
-    spare     titles of columns that a narrow terminal may lack, the least important first
+    spare     titles of columns that a narrow terminal may lack, the least important first; what
+              has no room of the others stands before the last cell
     """
     if not rows:
         return []
@@ -58,32 +59,33 @@ def lines(rows: Sequence[Row], *, headless: bool = False, spare: Sequence[str] =
     columns = max(map(len, rows))
     full = [row for row in rows if len(row) == columns]
     widths = [max(len(row[index].text) for row in full) for index in range(columns - 1)]
-    titles = [cell.text for cell in rows[0]]
-    gone = _too_many([titles.index(one) for one in spare if one in titles], widths, room)
-    if gone:
+    if room is not None:
+        titles = [cell.text for cell in rows[0]]
+        few = [titles.index(one) for one in reversed(spare) if one in titles]
+        needed = [at for at in range(columns - 1) if at not in few]
+        kept = _fitting([*needed, *few], widths, room)
+        last = [at for at in needed if at not in kept] + [-1]
         rows = [
-            tuple(cell for at, cell in enumerate(row) if len(row) < columns or at not in gone)
+            (
+                *(row[at] for at in kept),
+                row[-1]._replace(text=_GAP.join(row[at].text for at in last)),
+            )
+            if len(row) == columns
+            else row
             for row in rows
         ]
-        widths = [width for at, width in enumerate(widths) if at not in gone]
+        widths = [widths[at] for at in kept]
     return [line for row in rows[headless:] for line in _wrapped(row, widths, room)]
 
 
-def _too_many(spare: Sequence[int], widths: Sequence[int], room: int | None) -> set[int]:
-    """Return the columns without which those before the last fit; as few as possible."""
-    if room is None:
-        return set()
-    left = room - sum(widths) - len(_GAP) * len(widths)
-    gone: list[int] = []
-    for at in spare:
-        if left < 0:
-            gone.append(at)
-            left += widths[at] + len(_GAP)
-    for at in reversed(gone.copy()):  # one was wider than what was too much
-        if left >= widths[at] + len(_GAP):
-            gone.remove(at)
-            left -= widths[at] + len(_GAP)
-    return set(gone)
+def _fitting(columns: Sequence[int], widths: Sequence[int], room: int) -> list[int]:
+    """Return which columns fit beside each other; the most important is the first."""
+    kept: list[int] = []
+    for at in columns:
+        if not kept or room >= widths[at] + len(_GAP):
+            kept.append(at)
+            room -= widths[at] + len(_GAP)
+    return sorted(kept)
 
 
 def print_table(rows: Sequence[Row], *, headless: bool = False, spare: Sequence[str] = ()) -> None:
