@@ -47,11 +47,17 @@ _recordings: Final = msgspec.json.Decoder(_Recording)
 class Replay:
     """A run over any number of files, which remembers intents from file to file."""
 
-    def __init__(self, options: ReviewOptions, suspects: Suspects | None = None) -> None:
-        """`suspects` are the cluster's webhooks and policies. Raise UnknownServerVersionError."""
+    def __init__(
+        self, options: ReviewOptions, suspects: Suspects | None = None, *, at_rest: bool = False
+    ) -> None:
+        """Begin without any memory. Raise UnknownServerVersionError.
+
+        suspects  the cluster's webhooks and policies
+        at_rest   nobody should write any more: see Detection
+        """
         self._suspects: Final = suspects or Suspects()
         self._dependencies: Final = ReviewSetup(options).dependencies
-        self._detection: Final = Detection(suspects)
+        self._detection: Final = Detection(suspects, at_rest=at_rest)
         self._audit: Final = AuditLog(self._dependencies.engine, suspects)
         self._counts: Counter[str] = Counter()
         self._clock = 0.0

@@ -28,6 +28,7 @@ from genguard.detection.questions.children import Children
 from genguard.detection.questions.lives import Lives
 from genguard.detection.questions.numbers import Numbers
 from genguard.detection.questions.refused import Refusal, Refused
+from genguard.detection.questions.restless import AtRest
 from genguard.detection.reduce import Reviewed, reduce
 from genguard.detection.suspects import Suspects
 from genguard.detection.values import Shows, shows_of
@@ -49,11 +50,13 @@ class Detection:
         *,
         own_user: str = "",
         shows: Shows = Shows.PLAIN,
+        at_rest: bool = False,
     ) -> None:
         """Start without any memory.
 
         own_user  writes of this user are genguard's own
         shows     which values of objects are kept and shown
+        at_rest   nobody should write any more: who writes an object again and again is found
         """
         self._own_user: Final = own_user
         self._suspects: Final = suspects or Suspects()
@@ -65,7 +68,8 @@ class Detection:
         with_history = Lives(self.history), Chases(self.history)
         children = Children(self.history, self._suspects)
         mine = self.honesty, self._refused, children, *with_history
-        others = [one() for one in ALL if one not in set(map(type, mine))]
+        asked = (*ALL, AtRest) if at_rest else ALL
+        others = [one() for one in asked if one not in set(map(type, mine))]
         self._whole: Final = all_of((*others, *mine))
         self._completed: list[Joined | Fact] = []
         self._shows: Final = shows

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Recording,
         assert_converges,
         assert_no_loop,
+        assert_quiet,
         find_loops,
     )
     from genguard.testing.fake import Definition, FakeApiServer
@@ -40,6 +41,7 @@ __all__ = [
     "Write",
     "assert_converges",
     "assert_no_loop",
+    "assert_quiet",
     "every_order",
     "find_loops",
     "objects_of",
@@ -56,6 +58,7 @@ _MODULES: Final = {
     "Write": "writes",
     "assert_converges": "asserting",
     "assert_no_loop": "asserting",
+    "assert_quiet": "asserting",
     "every_order": "webhooks",
     "objects_of": "strategies",
     "find_loops": "asserting",

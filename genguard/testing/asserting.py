@@ -1,14 +1,17 @@
 """Assertions for the tests of a controller: that it comes to an end, and that nothing loops."""
 
+import os
+import shutil
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from genguard.detection.finding import Finding, Severity
-from genguard.detection.suspects import Suspects
 from genguard.formats.documents import LONGEST_LINE, Line, bounded
 from genguard.replay import Replay, as_row
 from genguard.review_setup import ReviewOptions
@@ -40,6 +43,53 @@ class LoopError(AssertionError):
         """Keep the findings, for tests that look at them."""
         super().__init__(message)
         self.findings = findings
+
+
+def assert_quiet(
+    cluster: FakeApiServer | Path | str | None = None, *, for_: float = 60.0, namespace: str = ""
+) -> None:
+    """Assert that nobody writes an object again and again: call it once all has converged.
+
+    cluster    a fake API server, or the kubeconfig of a cluster; without one that of kubectl. A
+               cluster is watched by the command `genguard`: pipx install genguard-webhook
+    for_       for so many seconds
+    namespace  look at no other one; at what is in no namespace in any case. Of a cluster everything
+               but Secrets and what is never at rest, as events and leases, is watched
+
+    A finding takes three writes of an object: what is slower takes a longer time to be found.
+
+    Raises LoopError, an AssertionError that names who writes which field of which object;
+    RuntimeError where the cluster cannot be watched.
+    """
+    if isinstance(cluster, FakeApiServer):
+        before = cluster.writes
+        time.sleep(for_)
+        known = set(map(id, before))
+        new = [one for one in cluster.writes if id(one) not in known]
+        asked = [one for one in new if namespace in ("", one.place.namespace)]
+        found = _find_in_fake(cluster, asked, at_rest=True) if asked else ()
+    else:
+        found = tuple(_watch(cluster, for_, namespace))
+    _refuse([one for one in found if one.severity is not Severity.INFO])
+
+
+def _watch(kubeconfig: Path | str | None, seconds: float, namespace: str) -> Iterator[Finding]:
+    """Yield what `genguard watch` finds in a cluster."""
+    beside = Path(sys.executable).parent  # where it is not on PATH if nobody activated it
+    paths = os.pathsep.join((str(beside), os.environ.get("PATH", os.defpath)))
+    command = shutil.which("genguard", path=paths)
+    if command is None:
+        raise RuntimeError("a cluster is watched by genguard: pipx install genguard-webhook")
+    words = [command, "watch", "--all", "--at-rest", "-o", "json", "--timeout", f"{seconds}s"]
+    words += ["--kubeconfig", str(kubeconfig)] if kubeconfig else []
+    words += ["-n", namespace] if namespace else []
+    done = subprocess.run(words, capture_output=True, check=False)  # noqa: S603 - no shell
+    said = done.stderr.decode(errors="replace")
+    if done.returncode:
+        raise RuntimeError(said.strip())
+    print(said, end="", file=sys.stderr)  # noqa: T201 - what was not watched
+    lines = [msgspec.json.decode(line, type=Finding) for line in done.stdout.splitlines()]
+    yield from {one.id: one for one in lines}.values()  # as each was at last
 
 
 def assert_converges(
@@ -179,9 +229,14 @@ def assert_no_loop(
     """
     wanted = _RANKS.index(Severity(at_least))
     found = find_loops(recording)
-    worst = tuple(
+    _refuse(
         one for one in found if _RANKS.index(one.severity) >= wanted and one.detector not in ignore
     )
+
+
+def _refuse(found: Iterable[Finding]) -> None:
+    """Raise LoopError where there are findings."""
+    worst = tuple(found)
     if worst:
         rows = [as_row(msgspec.to_builtins(one)) for one in worst]
         raise LoopError("\n".join([f"{len(worst)} found:", *rows]), worst)
@@ -190,24 +245,28 @@ def assert_no_loop(
 def find_loops(recording: Recording) -> tuple[Finding, ...]:
     """Return what genguard's detectors find in what was written; see assert_no_loop."""
     if isinstance(recording, FakeApiServer):
-        options = ReviewOptions(
-            audit_only=True,
-            server_version=recording.server_version,
-            custom_resources=recording.custom_resources,
-        )
-        lines, name = recording.recording(), "the log of the fake API server"
-        return _judge(lines, name, options, recording.suspects)
-    options = ReviewOptions(audit_only=True)
+        return _find_in_fake(recording, recording.writes)
+    replay = Replay(ReviewOptions(audit_only=True))
     if isinstance(recording, Path | str):
         with Path(recording).open("rb") as stream:
-            return _judge(bounded(stream, LONGEST_LINE), str(recording), options)
-    return _judge(recording, "the recording", options)
+            return _judge(bounded(stream, LONGEST_LINE), str(recording), replay)
+    return _judge(recording, "the recording", replay)
 
 
-def _judge(
-    lines: Iterable[Line], name: str, options: ReviewOptions, suspects: Suspects | None = None
+def _find_in_fake(
+    server: FakeApiServer, writes: Iterable[Write], *, at_rest: bool = False
 ) -> tuple[Finding, ...]:
-    replay = Replay(options, suspects)
+    """Return what detectors find in writes of a fake API server."""
+    options = ReviewOptions(
+        audit_only=True,
+        server_version=server.server_version,
+        custom_resources=server.custom_resources,
+    )
+    replay = Replay(options, server.suspects, at_rest=at_rest)
+    return _judge(server.recording(writes), "the log of the fake API server", replay)
+
+
+def _judge(lines: Iterable[Line], name: str, replay: Replay) -> tuple[Finding, ...]:
     for line in replay.lines(lines, name):
         if line["type"] == "error":
             raise ValueError(f"{line['where']}: {line['message']}")

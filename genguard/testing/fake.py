@@ -210,9 +210,12 @@ class FakeApiServer:
         with self._cluster.lock:
             self._cluster.writes.clear()
 
-    def recording(self) -> Iterator[bytes]:
-        """Yield the log as lines that `genguard replay` reads, three reviews for each update."""
-        for write in self.writes:
+    def recording(self, writes: Iterable[Write] | None = None) -> Iterator[bytes]:
+        """Yield the log as lines that `genguard replay` reads, three reviews for each update.
+
+        writes  these, in place of all
+        """
+        for write in self.writes if writes is None else writes:
             yield from _recorded(write)
 
     @property

@@ -33,6 +33,7 @@ PROGRAMS = {
     "statusviews": MODULE / "statusviews",
     "healthjudges": MODULE / "healthjudges",
     "jsonpatches": MODULE / "jsonpatches",
+    "gadgets": MODULE / "gadgets",
     "gowebhook": MODULE.parents[1] / "tools" / "bench" / "gowebhook",
     **{
         f"{OTHER_MINOR}{path.name}": path

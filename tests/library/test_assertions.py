@@ -1,6 +1,8 @@
-"""assert_converges and assert_no_loop: what they let through, and what they say of the rest."""
+"""The assertions of genguard.testing: what they let through, and what they say of the rest."""
 
+import contextlib
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from genguard.testing import (
     NotConvergedError,
     assert_converges,
     assert_no_loop,
+    assert_quiet,
 )
 from tests.differential.samples import definitions
 from tests.unit.audit.samples import as_lines, event
@@ -115,6 +118,30 @@ def test_calm_writes_are_no_loop(server):
         server.patch(WIDGETS, "one", {"spec": {"size": size}})
         report(server)
     assert_no_loop(server, at_least="info")
+
+
+def test_who_is_not_quiet_on_a_fake_server_is_named(server):
+    def write() -> None:
+        for checks in range(3):
+            server.patch(WIDGETS, "one", {"status": {"checks": checks}}, subresource="status")
+
+    write()  # until it converges
+    for namespace, found in (("kube-system", False), ("default", True)):
+        later = threading.Timer(0.2, write)
+        later.start()
+        with pytest.raises(LoopError) if found else contextlib.nullcontext() as caught:
+            assert_quiet(server, for_=1, namespace=namespace)
+        later.join()
+    said = f"test (certain): {WIDGETS} default/one /status, 3x: test writes status.checks again"
+    assert said in str(caught.value)
+
+
+def test_a_cluster_that_cannot_be_watched_is_an_error(tmp_path: Path, monkeypatch):
+    with pytest.raises(RuntimeError, match="nowhere: no such file"):
+        assert_quiet(tmp_path / "nowhere", for_=1)
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
+    with pytest.raises(RuntimeError, match="pipx install genguard-webhook"):
+        assert_quiet(tmp_path / "nowhere", for_=1)
 
 
 def test_a_recording_in_a_file_is_judged_like_the_log(server, tmp_path: Path):

@@ -12,7 +12,7 @@ import pytest
 from tests.architecture.source import ROOT
 
 PAGE = (ROOT / "docs" / "testing.md").read_text()
-_CODE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+CODE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 EXAMPLE = ROOT / "examples" / "controller"
 
 
@@ -33,7 +33,7 @@ def test_the_example_runs_in_a_folder_of_its_own(tmp_path: Path):
     assert "5 passed" in done.stdout
 
 
-@pytest.mark.parametrize("code", _CODE.findall(PAGE))
+@pytest.mark.parametrize("code", CODE.findall(PAGE))
 def test_a_block_of_code_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     shutil.copy(EXAMPLE / "crd.yaml", tmp_path)
     monkeypatch.chdir(tmp_path)

@@ -37,6 +37,7 @@ _LONGEST_HOURS: Final = 8_760
 
 @verb()
 @click.option("--all", "everything", is_flag=True)
+@click.option("--at-rest", is_flag=True)
 @click.option("--timeout", "seconds", type=duration(_LONGEST_HOURS), metavar="DURATION")
 @in_namespaces
 @asks_cluster
@@ -53,6 +54,7 @@ async def _run(
     kinds: Sequence[str],
     *,
     everything: bool,
+    at_rest: bool,
     seconds: float | None,
     namespace: str | None,
     access: Access,
@@ -62,7 +64,8 @@ async def _run(
     async with access.connected() as rest:
         served = await discover(rest)
         chosen = None if everything else [*_chosen(kinds, served)]
-        async for detection in fights(rest, served, chosen, namespace or "", seconds):
+        watched = fights(rest, served, chosen, namespace or "", seconds, at_rest=at_rest)
+        async for detection in watched:
             for found in _news(detection.findings(), printed):
                 line = msgspec.to_builtins(found)
                 click.echo(object_line(line) if is_json else as_row(line))
@@ -76,16 +79,19 @@ async def fights(
     chosen: Sequence[Served] | None,
     namespace: str,
     seconds: float | None,
+    *,
+    at_rest: bool = False,
 ) -> AsyncIterator[Detection]:
     """Watch kinds, and yield each second what detects fights; for ever without `seconds`.
 
-    chosen  the kinds; without them every one that changes, but for those that may not be read
+    chosen   the kinds; without them every one that changes, but for those that may not be read
+    at_rest  nobody should write any more: see Detection
 
     Raises RefusedError for a chosen kind that may not be read, and click.ClickException at the end
     for one that was not watched all the time.
     """
     setup = ReviewSetup(ReviewOptions())
-    detection = Detection()
+    detection = Detection(at_rest=at_rest)
     versions = Versions(lambda: setup.dependencies.engine, detection.see_version)
     first = by_name(one for one in served if one.watchable)
     every = [one for name, one in first.items() if name not in NEVER_WATCHED]

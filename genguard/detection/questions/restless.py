@@ -252,6 +252,23 @@ def _only_order(write: Write) -> bool:
     return Counter(one.before for one in moved) == Counter(one.after for one in moved)
 
 
+def _is_not_at_rest(write: Write, _: ObjectHistory) -> Answers:
+    """It changes what should be at rest, whatever it changes; a ledger tells one from many."""
+    if write.has_outcome and write.changed_anything:
+        changes = write.content.admitted or write.metadata.admitted
+        found = STATUS_STORM if write.writes_status else STORM
+        said = f"writes {field_names(changes, write.object)} again and again"
+        said = f"{write.requester.user} {said}, though all should be at rest"
+        yield signal(found, write, Blame.REQUESTER, changes, said)
+
+
+class AtRest(Question):
+    """Asked beside all others where nobody should write any more."""
+
+    findings: ClassVar = (STATUS_STORM, STORM)
+    seen = (_is_not_at_rest,)
+
+
 class Restless(Question):
     """See the module."""
 

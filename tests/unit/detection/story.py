@@ -63,12 +63,14 @@ class Story:
     write, "$reached" the generation of the object that was written last.
     """
 
-    def __init__(self, *only: str, resource: str, found: dict[str, Any]) -> None:
+    def __init__(
+        self, *only: str, resource: str, found: dict[str, Any], at_rest: bool = False
+    ) -> None:
         hooks = hook("once", _EVERYTHING), hook("twice", _EVERYTHING, reinvocationPolicy="IfNeeded")
         self.suspects = Suspects(
             read_configurations(hooks), read_policies([_PINS, binding()]), conditions=CONDITIONS
         )
-        self.detection = Detection(self.suspects)
+        self.detection = Detection(self.suspects, at_rest=at_rest)
         self._only = only
         self._usual = self._resource = resource
         self._numbers = itertools.count(1)

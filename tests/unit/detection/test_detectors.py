@@ -6,7 +6,7 @@ import pytest
 
 from genguard.detection.finding import Finding
 from genguard.detection.questions import FINDINGS
-from tests.cases_loader import FOLDER, Case, load
+from tests.cases_loader import FOLDER, Case, load, table
 from tests.unit.detection.story import Story
 
 KEYS = ("resource", "object", "steps", "finds")
@@ -21,6 +21,7 @@ ROWS = [
 def told(found: Finding, keys: set[str]) -> dict[str, Any]:
     """What people see of a finding; the last of the evidence without time and user."""
     said = {
+        "detector": found.detector,
         "count": found.count,
         "severity": found.severity.value,
         "paths": list(found.paths),
@@ -36,6 +37,16 @@ def test_a_detector_finds_what_its_table_says_and_nothing_else(name: str, case: 
     assert name in FINDINGS, f"no question of genguard/detection/questions finds {name}"
     resource, found = case.get("resource", "deployments"), case.get("object", {})
     story = Story(name, resource=resource, found=found)
+    for step in case["steps"]:
+        story.play(step)
+    expected = case.get("finds", [])
+    keys = set().union(*expected)
+    assert [told(found, keys) for found in story.end()] == expected, case.because
+
+
+@table("at_rest.yaml", *KEYS)
+def test_who_writes_again_and_again_is_found_where_all_should_be_at_rest(case: Case):
+    story = Story(resource=case.get("resource", "deployments"), found=case["object"], at_rest=True)
     for step in case["steps"]:
         story.play(step)
     expected = case.get("finds", [])
