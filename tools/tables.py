@@ -1,7 +1,7 @@
 """Writes the documents that follow from declarations: python -m tools.tables.
 
 The flags of serve go into the document that has their table, the metrics into docs/metrics.md, what
-questions find into docs/findings.md, the JSON schemas of outputs into docs/schemas.
+questions find into docs/findings.md and docs/incidents.md, schemas of outputs into docs/schemas.
 """
 
 from dataclasses import fields
@@ -22,6 +22,7 @@ from webhook.telemetry.metrics import declared
 ROOT = Path(__file__).parents[1]
 METRICS = ROOT / "docs" / "metrics.md"
 FINDINGS_PAGE = ROOT / "docs" / "findings.md"
+INCIDENTS = ROOT / "docs" / "incidents.md"
 SCHEMAS = ROOT / "docs" / "schemas"
 _HEAD = "| flag | default | what it does |"
 _HEAD_OF_FINDINGS = "| finding | what it says |"
@@ -69,15 +70,15 @@ def wanted_findings() -> list[str]:
 
 def written_findings() -> list[str]:
     """The table that is in docs/findings.md."""
-    return _rows(FINDINGS_PAGE, _HEAD_OF_FINDINGS)
+    return table_of(FINDINGS_PAGE, _HEAD_OF_FINDINGS)
 
 
 def written_flags() -> list[str]:
     """The table that is in the document."""
-    return _rows(flags_document(), _HEAD)
+    return table_of(flags_document(), _HEAD)
 
 
-def _rows(page: Path, head: str) -> list[str]:
+def table_of(page: Path, head: str) -> list[str]:
     rows: list[str] = []
     for line in page.read_text().splitlines():
         if line == head or (rows and line.startswith("|")):
@@ -105,9 +106,12 @@ def wanted_schemas() -> dict[str, str]:
 
 
 if __name__ == "__main__":
+    from tools.incidents import HEAD, wanted_incidents
+
     for page, written, wanted in (
         (flags_document(), written_flags(), wanted_flags()),
         (FINDINGS_PAGE, written_findings(), wanted_findings()),
+        (INCIDENTS, table_of(INCIDENTS, HEAD), wanted_incidents()),
     ):
         page.write_text(page.read_text().replace("\n".join(written), "\n".join(wanted)))
     METRICS.write_text(wanted_metrics())
