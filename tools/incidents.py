@@ -14,7 +14,7 @@ from tests.scenarios.recording import DEFINITIONS
 from tests.unit.detection.evaluating import CONDITIONS
 from webhook.files.given import load_definitions, load_suspects
 
-HEAD = "| report | what happens | verb | what genguard prints |"
+HEAD = "| what happens | reports | verb | what genguard prints |"
 _FOLDER = DEFINITIONS.parent
 _CRDS = DEFINITIONS, _FOLDER / "reported" / "crds.json"
 _OPTIONS = ReviewOptions(custom_resources=sum(map(load_definitions, _CRDS), ()))
@@ -28,11 +28,8 @@ def wanted_incidents() -> list[str]:
         worst, *_ = _play(name, _lines(name))
         verb = one.get("verb") or _verb(name, worst["detector"])
         printed = " ".join(as_row(worst).partition(". Next: ")[0].split())
-        happens, printed = one["shape"], f"`{printed}`"
-        for report in one["reports"]:
-            link = f"[{report}](https://github.com/{report.replace('#', '/issues/')})"
-            rows.append(f"| {link} | {happens} | `{verb}` | {printed} |")
-            happens = printed = "as above"
+        reports = ", ".join(one["reports"])
+        rows.append(f"| {one['shape']} | {reports} | `{verb}` | `{printed}` |")
     return rows
 
 
