@@ -4,7 +4,7 @@ Reads    a finding; where they are known, the registered webhooks, how genguard 
          the last writes of all objects
 Result   only steps that apply, by the list in fix.yaml: by the detector, by genguard's mode, by the
          type of the actors, by what they are (Argo CD, an autoscaler), and by how sure it is. First
-         what stops the damage, then what ends the cause
+         what stops the damage, then what ends the cause, and last another mode of genguard
 Relies   on nothing of an object's content: names and paths alone
 
 A trial says in how many of the writes that do harm the step would have ended it, and what else it
@@ -61,7 +61,8 @@ _CALLED: Final = ("webhook", "policy")
 _AUTOSCALER: Final = "autoscaler"
 _TOGETHER: Final = (_AUTOSCALER, "by_hand", "program")
 """Of these kinds of writers all are the subject of one step."""
-_NO_ACTORS: Final = ("finding", "known", "object")
+_MODE: Final = "mode"
+_NO_ACTORS: Final = ("finding", "known", "object", _MODE)
 _Names = dict[str, Any]
 """What the words of steps name, and `when` asks of: `field`, `found.above`."""
 _Tried = Callable[[], Trial | None]
@@ -292,7 +293,7 @@ def with_fix(
     sample: bytes | None = None,
     histories: Mapping[str, ObjectHistory] | None = MappingProxyType({}),
 ) -> Finding:
-    """Return the finding with its steps, the first to take first, and what its sample shows.
+    """Return the finding with its steps, the smallest first, and what its sample shows.
 
     registered  the webhooks of the cluster, in their order; a rule is named only where it is known
     histories   the last writes of all objects (History.snapshot), on which the steps are tried;
@@ -302,14 +303,19 @@ def with_fix(
     about = _About(found, advice.plan(found.detector), registered, Trials(found, histories))
     known = about.known(installation or Installation())
     steps = [
-        text.filled(known | names, tried)
+        (kind == _MODE, text.filled(known | names, tried))
         for kind, texts in advice.steps.items()
         for names, tried in about.subjects(kind)
         for text in texts
         if text.applies(known | names)
     ]
-    steps.sort(key=lambda one: (bool(one.trial and one.trial.ended < one.trial.of), one.lasting))
-    return replace(found, fix=tuple(steps), diff=None if sample is None else shown_diff(sample))
+    steps.sort(key=lambda one: (one[0], _falls_short(one[1].trial), one[1].lasting))
+    fix = tuple(one for _, one in steps)
+    return replace(found, fix=fix, diff=None if sample is None else shown_diff(sample))
+
+
+def _falls_short(trial: Trial | None) -> bool:
+    return trial is not None and trial.ended < trial.of
 
 
 class _About(NamedTuple):

@@ -112,10 +112,11 @@ async def test_it_shows_the_values_and_the_steps_of_its_mode(look: Any, mode: st
         assert steps[0].startswith("Nothing has to be stopped at once")
         assert "audit-only" not in text
     else:
-        assert steps[0].startswith("Let genguard restore the value")
-        assert ENFORCE in steps[0]
+        assert steps[-1].startswith("Or let genguard restore the value")
+        assert ENFORCE in steps[-1]
         assert "this can wait" not in text
-    assert "kubectl patch mutatingwebhookconfiguration mmm-old-operator" in steps[1]
+    patch = steps[mode == "enforcing"]
+    assert "kubectl patch mutatingwebhookconfiguration mmm-old-operator" in patch
     assert await visitor.page.locator(".fix .copy:visible").count() >= 1
     damage = await visitor.page.locator(".diff td.damage").evaluate_all(
         "all => all.map(one => one.dataset.name)"

@@ -1,8 +1,8 @@
 """Read the runbook of a detector or alert from manifests/monitoring/runbooks, and show it.
 
 Of a link a page has the text. An item of a list that begins with a word of MODES or ACTORS, as
-`**Webhook:**`, is for that alone: where mode and actors are known, only what applies is shown, and
-names are filled in.
+`**Webhook:**`, or with a type of actors, as "Type `webhook`", is for that alone: where mode and
+actors are known, only what applies is shown, and names are filled in.
 """
 
 import re
@@ -18,13 +18,13 @@ from markdown_it.token import Token
 from genguard.detection.finding import Confidence, Finding
 from webhook.dashboard.page import MissingError, PageContext, PageData
 
-MODES: Final = {"Audit-only:": "audit-only", "Enforcing:": "enforcing"}
-ACTORS: Final = {"Webhook:": "webhook", "User:": "user", "Policy:": "policy"}
+MODES: Final = {"**Audit-only:**": "audit-only", "**Enforcing:**": "enforcing"}
+ACTORS: Final = {"**Webhook:**": "webhook", "**User:**": "user", "**Policy:**": "policy"}
 _INSTALL: Final = "genguard install --image IMAGE"
 _PLACEHOLDER: Final = re.compile(r"(?<![\w$\"%.:-])[A-Z][A-Z_]{3,}(?![\w=])")
 _SAFE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*")
 """Names that mean nothing else to a shell: who forges a review chooses names."""
-_ITEM: Final = r"^(?:1\.|-) \*\*(?:{})\*\*.*\n(?: +.*\n)*"
+_ITEM: Final = r"^(?:1\.|-) (?:{}).*\n(?: +.*\n)*"
 _MARKUP: Final = {
     "<table>": '<div class="scroll" role="region" aria-label="Table" tabindex="0"><table>',
     "</table>": "</table></div>",
@@ -93,8 +93,11 @@ def runbook_of(found: Finding, mode: str, enforce: str = "") -> Runbook:
 
     Beside the steps of the finding (genguard/detection/fix.py), that is without what these say.
     """
-    sure = {one.type for one in found.actors if one.confidence is not Confidence.POSSIBLE}
-    without = {*_others(mode, sure), *((*MODES, "Webhook:", "Policy:") if found.fix else ())}
+    types = {one: "user" if one.type == "manager" else one.type for one in found.actors}
+    sure = [types[one] for one in found.actors if one.confidence is not Confidence.POSSIBLE]
+    known = types.values() or ACTORS.values()
+    without = {*_others(mode, sure), *(f"Type `{one}`" for one in {*ACTORS.values()} - {*known})}
+    without |= {*MODES, "**Webhook:**", "**Policy:**"} if found.fix else set()
     return read(source(found.detector), sorted(without), _names(found), enforce)
 
 

@@ -44,16 +44,16 @@ def context(*found: Finding, mode="enforcing", samples=(), judges=True):
 
 
 @pytest.mark.parametrize(
-    ("mode", "first"),
+    ("mode", "at", "title"),
     [
-        ("enforcing", "Nothing has to be stopped at once"),
-        ("audit-only", "Let genguard restore the value"),
+        ("enforcing", 0, "Nothing has to be stopped at once"),
+        ("audit-only", -1, "Or let genguard restore the value"),
     ],
 )
-async def test_the_steps_of_one_finding_fit_what_the_server_does(mode, first):
+async def test_the_steps_of_one_finding_fit_what_the_server_does(mode, at, title):
     data = await findings.load_finding(context(CLEARED, mode=mode), {"id": "f1"}, 0.0)
-    step = data.model.fix[0]
-    assert step.title == first
+    step = data.model.fix[at]
+    assert step.title == title
     assert (step.command == "genguard install --replicas 3 --ha") == (mode == "audit-only")
 
 

@@ -29,6 +29,8 @@ def test_the_page_fits_the_mode_and_the_actor():
         shown = text(page)
         case = detector, mode, confidence, sort, shown
         leads = {line.partition(" ")[0] for line in shown.splitlines()}
+        others = {"webhook", "user", "policy"} - {sort}
+        assert not any(f"Type {one}" in shown for one in others), case
         assert "Enforcing:" not in leads or mode == "enforcing", case
         assert "Audit-only:" not in leads or mode == "audit-only", case
         can_wait = "this can wait" in shown and "If not, this can wait" not in shown

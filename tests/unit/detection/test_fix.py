@@ -142,11 +142,12 @@ def test_steps_fit_the_mode_name_what_they_are_about_and_stop_before_they_mend()
         assert not PLACEHOLDERS & set(re.findall("[A-Z]+", text)), case
         assert ("by day" in text) <= enforcing, case
         assert ("--audit-only" in text) <= (not enforcing), case
-        lasting = [one.lasting for one in steps]
+        lasting = [one.lasting for one in steps if not one.title.startswith("Or let genguard")]
         assert lasting == sorted(lasting), case
         if confidence is Confidence.POSSIBLE and detector != "generation-mismatch":
             first_words = ("genguard trace deploy", "genguard blame deploy")
-            assert steps[-1].command.startswith(first_words), case
+            command = next(one.command for one in steps if one.command)
+            assert command.startswith(first_words), case
             assert "kubectl patch" not in text, case
 
 
@@ -202,7 +203,7 @@ def test_a_step_that_would_not_have_ended_all_comes_last():
     installed = Installation(False, "genguard install")
     steps = with_fix(about(kept, values), (), installed, histories=kept).fix
     assert [one.trial.text.split(":")[0] for one in steps] == ["Ends it", "Not tried", "Ends it"]
-    assert (steps[-1].title, steps[-1].trial) == ("Let genguard restore the value", Trial(1, 2))
+    assert (steps[-1].title, steps[-1].trial) == ("Or let genguard restore the value", Trial(1, 2))
 
 
 @given(
