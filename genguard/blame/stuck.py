@@ -197,7 +197,7 @@ def damaged_objects(findings: Iterable[Finding]) -> frozenset[str]:
     return frozenset(
         one.object.uid
         for one in findings
-        if one.state != "resolved" and one.object.uid and not one.repaired
+        if one.state != "resolved" and one.object.uid and not (one.repaired or one.restored)
     )
 
 

@@ -177,7 +177,7 @@ def _cause(one: FindingState, by_name: Mapping[str, Sequence[FindingState]]) -> 
         return None
     (user,) = one.users
     if one.detector == _STALLED:
-        observed = {str(it.get("observedGeneration")) for it in one.evidence}
+        observed = {it.get("observedGeneration") or None for it in one.evidence}
         names = [name_of(one.object)] if len(observed) > 1 else []
     else:
         # The most remote owner is the root of all between.
@@ -270,6 +270,7 @@ def _whole(harm: _Harm, parts: Sequence[Finding]) -> Finding:
         message=f"{who} does this to {objects.label}: {latest[-1].message}",
         evidence=(*chain.from_iterable(signs), *notes),
         repaired=bool(alive) and all(one.repaired for one in alive),
+        restored=bool(alive) and all(one.restored for one in alive),
         resolves_after=max(waits, default=0.0) if all(waits) else 0.0,
         incomplete_since=min(missed, default=""),
     )

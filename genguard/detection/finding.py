@@ -179,6 +179,7 @@ class Finding(
     fix     the steps that end the loop, where they were asked for: see genguard/detection/fix.py
     repaired  what was wrong in the stored object is right again, and no sign came since: it is
             resolved after a while without a sign
+    restored  genguard puts back in each write what is lost there: what is stored is right
     resolves_after  how many seconds after its last sign it is resolved, if no sign comes; 0 where
             it is resolved, what is wrong in the stored object is still wrong, or it is incomplete
     repair  the command that puts lost values back by hand; "" where there is none
@@ -209,6 +210,7 @@ class Finding(
     caused_by: str = ""
     part_of: str = ""
     repaired: bool = False
+    restored: bool = False
     resolves_after: float = 0.0
     incomplete_since: str = ""
     diff: WriteDiff | None = None

@@ -71,7 +71,8 @@ class Account(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class FindingState(msgspec.Struct, gc=False):
     """One finding with the counts behind it, as it is saved. Mutable: only the ledger has it.
 
-    averted       what would be damaged, had the last write with a signal not been restored
+    averted       what would be damaged, had the last write with a signal not been restored;
+                  `restored`: nothing was damaged, as its outcome shows
     repaired      the damage was there and is gone, and there was no signal since
     looked        when the stored object was last looked at and the damage was still there
     missed_since  since when reviews of the object have been missed, so that signs may be unseen
@@ -113,6 +114,7 @@ class FindingState(msgspec.Struct, gc=False):
     follows: dict[str, int] = {}
     size: int = 0
     is_own: bool = False
+    restored: bool = False
 
     def next(self, event: Event) -> None:
         """Go to the next state."""
@@ -161,6 +163,7 @@ class FindingState(msgspec.Struct, gc=False):
         # repaired the write itself.
         self.damage = sign.damage if write.has_outcome or write.missing else None
         self.averted = sign.averted
+        self.restored = bool(sign.averted and not sign.damage and write.has_outcome)
         self.pace = sign.pace
         paths = self.paths | dict.fromkeys(map(write.object.owned, sign.paths[:MOST_PATHS]))
         self.paths = dict.fromkeys([*paths][:MOST_PATHS])

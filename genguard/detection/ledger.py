@@ -11,6 +11,7 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
+from heapq import nlargest
 from operator import attrgetter
 from typing import Final
 
@@ -40,6 +41,9 @@ _FREED: Final = 16
 """Over the bound, a part of this size is freed at once: to find out who holds most takes long."""
 _MOST_NOTES: Final = 3
 """About the age of actors, of one finding."""
+_RESOLVED_SECONDS: Final = 86_400.0
+_MOST_RESOLVED: Final = 200
+"""Of those that are resolved the latest are saved: so many, of the last day."""
 _NO_USERS: Final = "; users are not known from a watch"
 
 Row = tuple[str, bytes]
@@ -193,13 +197,16 @@ class Ledger:
         """Return, by the id of the finding, the samples of those findings that have one."""
         return {one.id: one.sample for one in self._all() if one.sample and one.id in ids}
 
-    def unresolved(self, room: int = MOST_BYTES) -> list[FindingState]:
-        """Return each finding that is to be saved.
+    def kept(self, room: int = MOST_BYTES) -> list[FindingState]:
+        """Return each finding that is to be saved: those that are resolved lately are the last.
 
         room  in bytes; where not all have room, the last ones are to be left out
         """
         order = self._in_order(room) if self.bytes > room else self._all()
-        return [one for one in order if one.state != "resolved"]
+        oldest, over = self._now - _RESOLVED_SECONDS, list[FindingState]()
+        over += (one for one in self._all() if one.state == "resolved" and one.last > oldest)
+        latest = nlargest(_MOST_RESOLVED, over, key=attrgetter("last"))
+        return [*(one for one in order if one.state != "resolved"), *latest]
 
     def content(self, entry: FindingState, *, is_brief: bool = False) -> bytes:
         """Return a finding as it is saved, by the time of day; if brief, without its examples."""
@@ -325,6 +332,7 @@ class Ledger:
             repair=repair_command(where, entry.subresource, entry.damage) if entry.damage else "",
             caused_by=why.id if why else "",
             repaired=entry.repaired and entry.state != "resolved",
+            restored=entry.restored and entry.state == "open" and not entry.damage,
             resolves_after=entry.resolves_after,
             incomplete_since=rfc3339(missed + self._ahead) if missed else "",
         )

@@ -195,7 +195,8 @@ class TrackedState(msgspec.Struct, frozen=True, gc=False, array_like=True):
     milestones: tuple[Milestone, ...]
     """When generations were reconciled, the latest last."""
     blocked_by: str
-    """The first reason that keeps it from being settled, as text; "" when it is settled."""
+    """The first reason that keeps it from being settled, or once it is settled from being Green, as
+    text."""
     blocked_since: float
     """When this field was first seen to block with this value."""
     application: str
@@ -294,8 +295,9 @@ def next_state(
         milestones = before.milestones if before else ()
         if view.settled and generation and not (milestones and milestones[-1][1] == generation):
             milestones = (*milestones, Milestone(at, generation))[-MOST_MILESTONES:]
-        reasons = (str(one) for one in view.reasons if one.against_settled)
-        text = "" if view.settled else next(reasons, "")[:LONGEST_TEXT]
+        reasons = (str(one) for one in view.reasons if one.against_settled or view.settled)
+        is_fine = view.settled and view.health is Health.GREEN
+        text = "" if is_fine else next(reasons, "")[:LONGEST_TEXT]
         is_same = before and (before.ready, before.settled, before.health) == (
             view.ready, view.settled, view.health,
         )  # fmt: skip

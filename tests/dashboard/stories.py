@@ -155,8 +155,13 @@ class Story:
             )
         await self._run.caught_up()
 
-    async def cleared(self, times: int, name: str = "web", generation: int = 1) -> None:
-        """A webhook drops the observedGeneration of a Deployment, again and again."""
+    async def cleared(
+        self, times: int, name: str = "web", generation: int = 1, *, is_lost: bool = False
+    ) -> None:
+        """A webhook drops the observedGeneration of a Deployment, again and again.
+
+        is_lost  genguard does not put it back
+        """
         for turn in range(times):
             stored = {"replicas": turn + 1, "conditions": _conditions(turn)}
             sent = {
@@ -165,7 +170,10 @@ class Story:
                 "conditions": _conditions(turn),
             }
             came = {"replicas": turn + 1, "conditions": _conditions(turn)}
-            await self.write(name=name, generation=generation, stored=stored, sent=sent, came=came)
+            out = came if is_lost else sent
+            await self.write(
+                name=name, generation=generation, stored=stored, sent=sent, came=came, out=out
+            )
         await self._run.caught_up()
 
     async def caught_up(self) -> None:

@@ -118,6 +118,8 @@ async def test_it_shows_the_values_and_the_steps_of_its_mode(look: Any, mode: st
     patch = steps[mode == "enforcing"]
     assert "kubectl patch mutatingwebhookconfiguration mmm-old-operator" in patch
     assert await visitor.page.locator(".fix .copy:visible").count() >= 1
+    assert ("repaired at each write" in text) is (mode == "enforcing")
+    assert await visitor.page.locator("h1 .badge.repaired").count() == (mode == "enforcing")
     damage = await visitor.page.locator(".diff td.damage").evaluate_all(
         "all => all.map(one => one.dataset.name)"
     )

@@ -17,7 +17,7 @@ THREE = ("cart", "checkout", "web")
 async def three(story):
     """Three Deployments whose observedGeneration one webhook clears."""
     for name in THREE:
-        await story.cleared(4, name=name)
+        await story.cleared(4, name=name, is_lost=True)
 
 
 async def settled(story) -> None:
@@ -48,13 +48,20 @@ async def test_the_worst_finding_is_on_the_first_screen_with_what_to_copy(visito
     assert await page.locator(".first").count() == 0, "who filters looks for something else"
 
 
-async def test_it_is_green_where_nothing_is_broken(visitor, running, story):
+@pytest.mark.parametrize("times", [0, 4])
+async def test_it_is_green_where_nothing_is_broken_or_all_is_repaired(
+    visitor, running, story, times
+):
     await settled(story)
+    await story.cleared(times)
+    await story.write(name="web", stored={}, sent={"observedGeneration": 1, **UP})
+    await story.caught_up()
     for resource in running.watching.states():
         running.watching.current(resource, is_current=True)
     await visitor.open("/")
     assert await visitor.text("h1") == "Nothing is broken"
-    await visitor.inspect("home-good")
+    assert ("1 repaired" in await visitor.text(".counts")) is bool(times)
+    await visitor.inspect("home-repaired" if times else "home-good")
 
 
 async def test_what_waits_for_its_end_is_amber_on_every_page(visitor, running, story):

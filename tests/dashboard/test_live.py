@@ -12,7 +12,7 @@ PATIENCE = 60_000.0
 async def test_a_new_finding_appears_by_itself(visitor, story):
     await visitor.open("/")
     await expect(visitor.page.locator("#live")).to_contain_text("Live", timeout=PATIENCE)
-    await story.cleared(4)
+    await story.cleared(4, is_lost=True)
     await expect(visitor.page.locator(".finding")).to_contain_text("shop/web", timeout=PATIENCE)
     await expect(visitor.page.locator("#live")).to_contain_text("1 warning", timeout=PATIENCE)
 

@@ -96,7 +96,7 @@ def tracked(text):
         group=text or "g", resource=text, kind=text, namespace=text or "n", name=text, uid=text,
         generation=1, observed_generation=1, reconciled_generation=1, ready=True, settled=True,
         health=Health.GREEN, since=THEN, intent_since=None, observation_lag_seconds=None,
-        reconcile_duration_seconds=None, ready_flips=0,
+        reconcile_duration_seconds=None, ready_flips=0, blocked_by=text or "b",
     )  # fmt: skip
 
 

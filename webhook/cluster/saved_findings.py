@@ -1,4 +1,4 @@
-"""The ConfigMap in which the leader saves open findings, for the next pod and the other replicas.
+"""The ConfigMap in which the leader saves findings, for the next pod and the other replicas.
 
 Without this (and without a file) findings would end with their pod, and with them the knowledge of
 what is to be healed, while the damage stays.
@@ -20,7 +20,7 @@ from webhook.store.persister import ChangedError, DamagedStoreError, NotSavedErr
 from webhook.tasks.threads import in_thread
 
 _DESCRIPTION: Final = (
-    "Open findings of genguard, for its next pod: names, numbers, times and words of conditions; "
+    "Findings of genguard, for its next pod: names, numbers, times and words of conditions; "
     "other values of objects only with --show-values. It may be deleted; genguard makes it again."
 )
 COUNT_SECONDS: Final = 60.0

@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -20,7 +20,7 @@ from genguard.detection.finding import Finding, Severity
 from genguard.objects.metadata import rfc3339
 from genguard.status.tracking import Tracking
 from genguard.status.view import Health
-from webhook.dashboard.headlines import culprit
+from webhook.dashboard.headlines import above_of, culprit
 from webhook.dashboard.page import PageContext, PageData, PageQueue, Sources, check_parameters
 from webhook.dashboard.rendering import ENDING, parse_time, shown_severity, span, stamp
 
@@ -30,17 +30,22 @@ _BATCH_SIZE: Final = 50
 """Objects between two pauses for the event loop: about half a millisecond."""
 _SECONDS_OF_SHED: Final = 60.0
 """A loop turns again in this time: what was not seen of it is seen then."""
+_SLOW_SECONDS: Final = 30.0
+"""What is not ready for so long may hang: most pods start within it."""
+_DELETED: Final = "metadata.deletionTimestamp"
 _BROKEN: Final = frozenset({Severity.WARNING, Severity.CRITICAL})
 
 
 class Verdict(StrEnum):
     """Whether something is broken.
 
+    waiting  nothing is, but something is not ready, and stays so for a while
     ending   nothing is, but findings wait to be resolved: no sign comes any more
     unknown  nothing is known to be, but this server cannot tell
     """
 
     BROKEN = "broken"
+    WAITING = "waiting"
     ENDING = "ending"
     UNKNOWN = "unknown"
     GOOD = "good"
@@ -81,7 +86,8 @@ class Broken(msgspec.Struct, frozen=True, rename="camel"):
 
     since     since when something is broken without a break; null where nothing is
     objects   how many objects findings and stuck ones are about, each counted once
-    findings  how many findings say that something is broken
+    findings  how many findings say that something is broken; of one culprit's on one object one
+    not_ready  how many of those in progress are not ready for a while: the first of `proceeding`
     ending    how many only wait to be resolved, the last of them at ends_at; not those whose
               object is right again
     missing   why this server cannot tell, a sentence each
@@ -98,6 +104,7 @@ class Broken(msgspec.Struct, frozen=True, rename="camel"):
     missing: tuple[str, ...]
     ending: int = 0
     ends_at: str | None = None
+    not_ready: int = 0
 
 
 def is_broken(one: Finding, now: float) -> bool:
@@ -107,28 +114,41 @@ def is_broken(one: Finding, now: float) -> bool:
     return one.state == "quiet" or shown_severity(one, now) in _BROKEN
 
 
-def _read(
-    findings: Iterable[Finding], now: float
-) -> tuple[list[Finding], frozenset[str], set[str], list[float], list[float]]:
+class _Read(NamedTuple):
+    """What unresolved findings say: see _read."""
+
+    active: list[Finding]
+    damaged: frozenset[str]
+    broken: set[str]
+    red: list[float]
+    alone: int
+    ends: list[float]
+
+
+def _read(findings: Iterable[Finding], now: float) -> _Read:
     """Return what unresolved findings say; up to 100 ms for the maximum: run it in a thread.
 
     All of them, those first that are to blame for what they are about; uids of the objects whose
-    damage is there; names of the objects that are broken; when each of those that say so began; and
-    when those that would say so, but only wait to be resolved, will be.
+    damage is there; names of the objects that are broken; when each of those that say so began, and
+    how many of them stand alone; and when those that would say so, but only wait to be resolved,
+    will be.
     """
     active = [one for one in findings if one.state != "resolved"]
+    above = above_of(active)
     red = {one.id: parse_time(one.first_seen) for one in active if is_broken(one, now)}
     ends = [
         parse_time(one.last_seen) + one.resolves_after
         for one in active
-        if shown_severity(one, now) == ENDING and one.ends[1] > now
+        if shown_severity(one, now) == ENDING and one.ends[1] > now and one.id not in above
     ]
     broken = {
         one.object.identity
         for one in active
         if one.objects is None and (one.id in red or one.part_of in red)
     }
-    return sorted(active, key=blame_rank), damaged_objects(active), broken, [*red.values()], ends
+    alone = len(red.keys() - above.keys())
+    active.sort(key=blame_rank)
+    return _Read(active, damaged_objects(active), broken, [*red.values()], alone, ends)
 
 
 async def find_broken(
@@ -136,36 +156,52 @@ async def find_broken(
 ) -> Broken:
     """Return what is broken at a time. Reads all objects that are not settled, in batches."""
     tracking = sources.detecting.tracking
-    active, about, broken, red, ends = await queue.in_thread(lambda: _read(findings, now))
-    families = await _families(tracking, about, now)
+    read = await queue.in_thread(lambda: _read(findings, now))
+    families = await _families(tracking, read.damaged, now)
     stuck = [one for one in families.values() if one.stuck_since is not None]
     waits = [one for one in families.values() if one.stuck_since is None]
     shown = heapq.nsmallest(MOST_SHOWN, stuck, key=lambda one: one.stuck_since or 0.0)
-    proceeding = heapq.nsmallest(MOST_SHOWN, waits, key=lambda one: one.waiting_since)
+    slow = {one.root_uid for one in waits if _is_slow(tracking, one, now)}
+    proceeding = heapq.nsmallest(
+        MOST_SHOWN, waits, key=lambda one: (one.root_uid not in slow, one.waiting_since)
+    )
     blames = Blames(tracking)
-    ranked = iter(active if families else ())
+    ranked = iter(read.active if families else ())
     while batch := list(islice(ranked, _BATCH_SIZE)):
         for one in batch:
             blames.add(one)
         await asyncio.sleep(0)
-    began = [*red, *(one.stuck_since for one in stuck if one.stuck_since is not None)]
+    began = [*read.red, *(one.stuck_since for one in stuck if one.stuck_since is not None)]
     missing = tuple(_missing(sources, now))
     verdict = Verdict.UNKNOWN if missing else Verdict.GOOD
-    if ends:
-        verdict = Verdict.ENDING
+    if read.ends or slow:
+        verdict = Verdict.WAITING if slow else Verdict.ENDING
     return Broken(
         verdict=Verdict.BROKEN if began else verdict,
         since=rfc3339(min(began)) if began else None,
-        objects=len({one.root_uid for one in stuck} | broken),
-        findings=len(red),
+        objects=len({one.root_uid for one in stuck} | read.broken),
+        findings=read.alone,
         stuck=len(stuck),
         in_progress=len(waits),
         not_settled=tuple(_show(one, blames) for one in shown),
         proceeding=tuple(_show(one, blames) for one in proceeding),
         missing=missing,
-        ending=len(ends),
-        ends_at=rfc3339(max(ends)) if ends else None,
+        ending=len(read.ends),
+        ends_at=rfc3339(max(read.ends)) if read.ends else None,
+        not_ready=len(slow),
     )
+
+
+def _is_slow(tracking: Tracking, family: Family, now: float) -> bool:
+    """Whether the topmost of objects in progress is not ready for a while.
+
+    That is no hang of what runs to its end, or is being deleted.
+    """
+    top = family.root or family.shown
+    if top is None or top.state.ready is not False or tracking.stuck_at(top) is None:
+        return False
+    is_deleted = top.state.blocked_by.startswith(_DELETED)
+    return not is_deleted and now >= top.state.changed_at + _SLOW_SECONDS
 
 
 async def load(context: PageContext, query: Mapping[str, str], now: float) -> PageData:

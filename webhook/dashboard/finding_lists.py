@@ -12,13 +12,20 @@ import msgspec
 
 from genguard.audit.event import ObjectReference
 from genguard.blame.audited import kind_in_log
-from genguard.detection.causes import by_cause
 from genguard.detection.finding import Finding, FoundObject, Severity
 from genguard.detection.ledger import MOST_FINDINGS
 from genguard.detection.questions import FINDINGS
 from genguard.generation.table import load_rows
 from webhook.dashboard.broken import NotSettled
-from webhook.dashboard.headlines import KindOf, culprit, group_headline, headline, predicate
+from webhook.dashboard.headlines import (
+    KindOf,
+    above_of,
+    beneath,
+    culprit,
+    group_headline,
+    headline,
+    predicate,
+)
 from webhook.dashboard.page import (
     begin_of_range,
     check_parameters,
@@ -28,7 +35,7 @@ from webhook.dashboard.page import (
     part_of,
     time_range,
 )
-from webhook.dashboard.rendering import ENDING, parse_time, shown_severity
+from webhook.dashboard.rendering import parse_time, shown_severity
 
 STATES: Final = ("open", "quiet", "resolved", "all")
 """`open` includes quiet findings: they are not resolved, but show no new signal."""
@@ -126,11 +133,11 @@ def parse(query: Mapping[str, str], *, state: str, limit: int) -> FindingQuery:
 def count_open(findings: Iterable[Finding]) -> dict[str, int]:
     """Return how many findings of each severity are not resolved, the worst first.
 
-    What is part of another is counted with it.
+    What is shown beneath another is counted with it, and what genguard repairs is not counted.
     """
-    is_open = Counter(
-        one.severity for one in findings if one.state != "resolved" and not one.part_of
-    )
+    findings = [one for one in findings if one.state != "resolved"]
+    above = above_of(findings)
+    is_open = Counter(one.severity for one in findings if not (one.id in above or one.restored))
     return {severity.value: is_open[severity] for severity in SEVERITIES}
 
 
@@ -161,7 +168,7 @@ LEAST_ROWS: Final = 5
 class FindingRow(NamedTuple):
     """One finding and what comes of it.
 
-    consequences  findings that follow from it
+    consequences  findings that follow from it, and what else its culprit does to the object
     not_settled   objects that are not settled, for which it is to blame
     """
 
@@ -188,19 +195,21 @@ class FindingGroup(NamedTuple):
         return max((row.finding.severity for row in self.rows), key=lambda one: one.rank)
 
     def shown_severity(self, now: float) -> str:
-        """Return the worst severity; ENDING where all of that severity only wait to be resolved."""
+        """Return the worst severity, or how all of that severity stand: see shown_severity."""
         worst = self.severity
         found = (row.finding for row in self.rows if row.finding.severity is worst)
-        return ENDING if all(shown_severity(one, now) == ENDING for one in found) else worst
+        shown = {shown_severity(one, now) for one in found}
+        return shown.pop() if len(shown) == 1 else worst
 
 
 class GroupedPage(NamedTuple):
-    """One page of groups; `shown` findings of it are rows."""
+    """One page of groups; `shown` findings of it are rows, of `total` with the other pages."""
 
     groups: tuple[FindingGroup, ...]
     page: int
     pages: int
     shown: int
+    total: int
 
 
 def arrange(
@@ -215,18 +224,23 @@ def arrange(
     known        all findings: consequences are shown whether the filters match them or not
     not_settled  objects to show beneath the findings that are to blame
     """
-    ids = {one.id for one in found}
+    ids, above = {one.id for one in found}, above_of(known)
     # Where the cause is filtered out, what follows from it stands alone.
-    heads = [one for one in found if not one.above or one.above not in ids]
+    heads = [one for one in found if above.get(one.id) not in ids]
     blamed: dict[str, list[NotSettled]] = {}
     for thing in not_settled:
-        blamed.setdefault(thing.finding, []).append(thing)
-    # Of equal severity, what keeps objects from being settled comes first.
-    heads.sort(key=lambda one: (one.state == "resolved", -one.severity.rank, one.id not in blamed))
+        blamed.setdefault(above.get(thing.finding, thing.finding), []).append(thing)
+
+    def rank(one: Finding) -> tuple[bool, bool, int, bool]:
+        """Of equal severity, what keeps objects from being settled comes first."""
+        is_over = one.state == "resolved"
+        return is_over, one.restored, -one.severity.rank, one.id not in blamed
+
+    heads.sort(key=rank)
     groups: dict[str, list[Finding]] = {}
     for one in heads:
         groups.setdefault(culprit(one).name, []).append(one)
-    follows = by_cause(known)
+    follows, total = beneath(known, above), len(heads)
 
     def group(name: str, shown: Sequence[Finding]) -> FindingGroup:
         members = groups[name]
@@ -242,8 +256,8 @@ def arrange(
     if len(groups) == 1:
         (name,) = groups
         shown, page, pages = part_of(heads, asked.page, ROWS)
-        return GroupedPage((group(name, shown)._replace(more=0),), page, pages, len(shown))
+        return GroupedPage((group(name, shown)._replace(more=0),), page, pages, len(shown), total)
     chosen, page, pages = part_of(list(groups), asked.page, MOST_GROUPS)
     most = max(LEAST_ROWS, ROWS // max(len(chosen), 1))
     made = tuple(group(name, groups[name][:most]) for name in chosen)
-    return GroupedPage(made, page, pages, sum(len(one.rows) for one in made))
+    return GroupedPage(made, page, pages, sum(len(one.rows) for one in made), total)

@@ -7,7 +7,6 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
-from genguard.detection.causes import by_cause
 from genguard.detection.finding import Finding, FixStep
 from genguard.detection.fix import Installation, with_fix
 from genguard.detection.ledger import MOST_FINDINGS
@@ -23,7 +22,7 @@ from webhook.dashboard.finding_lists import (
     count_open,
     parse,
 )
-from webhook.dashboard.headlines import Happening, KindOf, happening, kinds
+from webhook.dashboard.headlines import Happening, KindOf, above_of, beneath, happening, kinds
 from webhook.dashboard.page import MissingError, PageContext, PageData, Sources, part_of
 from webhook.dashboard.runbook import runbook_of
 
@@ -102,13 +101,13 @@ def home(
     known: Sequence[Finding], asked: FindingQuery, broken: Broken, now: float, kind_of: KindOf
 ) -> PageData:
     """Return the home page of these findings. Up to 100 ms: run it in a thread."""
-    found = asked.find(known, now)
+    found, above = asked.find(known, now), above_of(known)
     values = {
-        "total": len(found),
         "known": len(known),
         "asked": asked,
         "broken": broken,
         "going_on": count_open(one for one in known if not one.is_ending(now)),
+        "repaired": sum(one.restored and one.id not in above for one in known),
         "states": STATES,
         "detectors": DETECTORS,
         "severities": SEVERITIES,
@@ -140,14 +139,15 @@ async def load_finding(context: PageContext, query: Mapping[str, str], now: floa
     known = context.sources.detecting.findings()
     for found in known:
         if found.id == query["id"]:
-            cause = next((one for one in known if one.id == found.above), None)
+            above = await context.queue.in_thread(lambda: above_of(known))
+            cause = next((one for one in known if one.id == above.get(found.id)), None)
             (whole,) = await _whole(context, (found,))
             sources = context.sources
             mode, enforce = sources.about().get("mode", ""), sources.enforce()
             values: dict[str, Any] = {
                 "again": _again((found,), now),
                 "cause": cause,
-                "follows": by_cause(known).get(found.id, ()),
+                "follows": beneath(known, above).get(found.id, ()),
                 "page": runbook_of(whole, mode, enforce),
             }
             if sources.alertmanager:

@@ -5,8 +5,8 @@ actor does it; a likely one "probably" does, and of several possible ones any ma
 """
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, names_of
@@ -58,6 +58,40 @@ def culprit(found: Finding) -> Culprit:
 
 
 _HINTS: Final = {Confidence.LIKELY: "probably", Confidence.POSSIBLE: "possibly"}
+
+
+_PLACE: Final = {name: place for place, name in enumerate(FINDINGS)}
+"""What is lost comes before what comes of that."""
+
+
+def above_of(findings: Iterable[Finding]) -> dict[str, str]:
+    """Return the ids of the findings beneath which others are shown, by the ids of these.
+
+    That one culprit makes several on one object is told once: the worst, and of equals the first.
+    """
+    findings, above = tuple(findings), dict[str, str]()
+    about: defaultdict[tuple[str, str, bool], list[Finding]] = defaultdict(list)
+    for one in findings:
+        if one.actors and one.objects is None and not one.above:
+            key = culprit(one).name, one.object.identity, one.state == "resolved"
+            about[key].append(one)
+    for some in about.values():
+        first, *others = sorted(some, key=lambda one: (-one.severity.rank, _place(one)))
+        above.update((one.id, first.id) for one in others)
+    return above | {one.id: above.get(one.above, one.above) for one in findings if one.above}
+
+
+def _place(one: Finding) -> tuple[int, str]:
+    return _PLACE.get(one.detector, len(_PLACE)), one.first_seen
+
+
+def beneath(findings: Iterable[Finding], above: Mapping[str, str]) -> dict[str, list[Finding]]:
+    """Return the findings that are shown beneath each."""
+    found: dict[str, list[Finding]] = {}
+    for one in findings:
+        if one.id in above:
+            found.setdefault(above[one.id], []).append(one)
+    return found
 
 
 def short_name(one: Actor) -> str:

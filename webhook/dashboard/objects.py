@@ -24,7 +24,7 @@ from webhook.dashboard.page import (
     number,
     time_range,
 )
-from webhook.dashboard.rendering import ENDING, shown_severity
+from webhook.dashboard.rendering import ENDING, REPAIRED, shown_severity
 
 _FILTERS: Final = ("group", "kind", "namespace", "name", "uid", "health", "q")
 _PARAMETERS: Final = (*_FILTERS, "since", "limit", "continue")
@@ -60,10 +60,13 @@ class TrackedObject(msgspec.Struct, frozen=True, rename="camel"):
     observation_lag_seconds: float | None
     reconcile_duration_seconds: float | None
     ready_flips: int
+    blocked_by: str
+    """The field that keeps it from being fine, what it has and what is wanted; or ""."""
     open_findings: int = 0
     """Unresolved findings about the object. They do not change its health."""
     worst_finding: str = ""
-    """Their worst severity; "ending" where all of that severity only wait to be resolved."""
+    """Their worst severity; "repaired" where genguard repairs all of them at each write, "ending"
+    where all of that severity only wait to be resolved."""
 
 
 class ObjectsPage(msgspec.Struct, frozen=True, rename={"next": "continue"}):
@@ -104,7 +107,7 @@ class OpenFindings:
         return len(words), max(words, key=_WORST.index, default="")
 
 
-_WORST: Final = (Severity.INFO, ENDING, Severity.WARNING, Severity.CRITICAL)
+_WORST: Final = (Severity.INFO, REPAIRED, ENDING, Severity.WARNING, Severity.CRITICAL)
 
 
 class ObjectQuery(NamedTuple):
@@ -242,6 +245,7 @@ def show(found: Tracked, at: float, findings: OpenFindings | None = None) -> Tra
         _since_intent(state, state.observed_at),
         _since_intent(state, state.settled_at),
         len(state.flips_since(at)),
+        state.blocked_by,
         count,
         worst,
     )

@@ -16,6 +16,7 @@ from webhook.dashboard.headlines import damaged, happening
 from webhook.dashboard.page import link, ranges
 
 ENDING: Final = "ending"
+REPAIRED: Final = "repaired"
 GOES_ON: Final = "goes on"
 _WORDS: Final = {
     "Red": "broken",
@@ -96,7 +97,12 @@ def lasts(at: str, now: float) -> str:
 
 
 def shown_severity(one: Finding, now: float) -> str:
-    """Return the severity; ENDING for what is broken, but only waits to be resolved."""
+    """Return the severity; REPAIRED for what genguard puts back at each write.
+
+    ENDING for what is broken, but only waits to be resolved.
+    """
+    if one.restored:
+        return REPAIRED
     return ENDING if one.severity is not Severity.INFO and one.is_ending(now) else one.severity
 
 
@@ -107,6 +113,8 @@ def word(name: str) -> str:
 
 def state(one: Finding, now: float) -> str:
     """Say how a finding stands: `waiting: no sign for 26 s, fine in 34 s if it stays so`."""
+    if one.restored:
+        return "repaired at each write"
     if one.is_ending(now):
         quiet = max(now - parse_time(one.last_seen), 0.0)
         left = span(max(one.resolves_after - quiet, 0.0) // 1)

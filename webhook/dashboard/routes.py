@@ -118,6 +118,7 @@ class Dashboard:
         self._queue: Final = PageQueue()
         self._shown = sources.detecting.latest
         self._turns = 0
+        self._open: dict[str, int] = {}
 
     def routes(self, service: AdmissionService) -> list[web.AbstractRouteDef]:
         """Return the routes of all pages about `service`."""
@@ -140,12 +141,18 @@ class Dashboard:
         """Stop the page queue."""
         self._queue.close()
 
-    async def _load_news(self, _: PageContext, query: Mapping[str, str], __: float) -> PageData:
+    async def _load_news(
+        self, context: PageContext, query: Mapping[str, str], __: float
+    ) -> PageData:
         check_parameters(query, ())
         detecting = self._sources.detecting
         if detecting.latest is not self._shown:
-            self._shown, self._turns = detecting.latest, self._turns + 1
-        counts = {name: count for name, count in count_open(self._shown).items() if count}
+            shown, self._turns = detecting.latest, self._turns + 1
+            self._shown, self._open = (
+                shown,
+                await context.queue.in_thread(lambda: count_open(shown)),
+            )
+        counts = {name: count for name, count in self._open.items() if count}
         return PageData(News(self._turns, detecting.tracking.blocking_changes, counts), {})
 
     async def _html(self, context: PageContext, page: Page, request: web.Request) -> web.Response:

@@ -21,6 +21,7 @@ from genguard.detection.finding import Confidence, Finding, Severity
 from genguard.objects.selectors import Truth, matches_labels
 from webhook.cluster.registrations import Registrations
 from webhook.dashboard.page import PageContext, PageData, check_parameters, choice
+from webhook.dashboard.rendering import shown_severity
 
 OPERATIONS: Final = ("UPDATE", "CREATE", "DELETE", "CONNECT")
 _PARAMETERS: Final = ("resource", "subresource", "operation", "namespace")
@@ -49,8 +50,9 @@ class NamedBy(msgspec.Struct, frozen=True):
     severity: Severity
     confidence: Confidence
     count: int
-    ending: bool = False
-    """It only waits to be resolved."""
+    shown: str = ""
+    """The severity; "ending" where it only waits to be resolved, "repaired" where genguard repairs
+    it at each write."""
 
 
 class ListedWebhook(msgspec.Struct, frozen=True, rename="camel"):
@@ -202,7 +204,8 @@ def _open(named: Sequence[_Named], now: float) -> Iterator[NamedBy]:
     is_open = [pair for pair in named if pair[0].state != "resolved"]
     is_open.sort(key=lambda pair: (pair[1].rank, -pair[0].count))
     for one, how in is_open[:_MOST_NAMED]:
-        yield NamedBy(one.id, one.detector, one.severity, how, one.count, one.is_ending(now))
+        shown = shown_severity(one, now)
+        yield NamedBy(one.id, one.detector, one.severity, how, one.count, shown)
 
 
 def _rule_text(rule: Mapping[str, Any]) -> str:

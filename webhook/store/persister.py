@@ -1,4 +1,4 @@
-"""Keeps open findings over a restart: one Persister, and two places where it saves.
+"""Keeps findings over a restart, the latest resolved ones too: one Persister, and two places where it saves.
 
 A SqliteFile is of one server. A ConfigMap (webhook/cluster/saved_findings.py) is written by the
 replica that leads; the others read it, and show its findings until they lead.
@@ -141,7 +141,7 @@ class Persister:
             if isinstance(error, _UNREADABLE):
                 raise DamagedStoreError(f"{self.place}: a row cannot be read") from error
             raise
-        self._saved = _marks(self.findings.unresolved())
+        self._saved = _marks(self.findings.kept())
         if rows:
             facts = {"place": str(self.place), "findings": len(rows)}
             LOGGER.info("findings restored", extra={"facts": facts})
@@ -216,7 +216,7 @@ class Persister:
         self._has_taken_over = True
 
     async def _save(self, *, is_last: bool) -> None:
-        content, found = self.findings.content, self.findings.unresolved()
+        content, found = self.findings.content, self.findings.kept()
         marks = _marks(found)
         if not self._is_due(marks, is_last=is_last):
             return
@@ -224,10 +224,12 @@ class Persister:
         brief = rows
         if sum(len(whole) for _, whole in rows) > self.place.room:
             known = dict(rows)
-            order = [one for one in self.findings.unresolved(self.place.room) if one.id in known]
+            order = [one for one in self.findings.kept(self.place.room) if one.id in known]
             rows = [(one.id, known[one.id]) for one in order]
             brief = [(one.id, content(one, is_brief=True)) async for one in _by_and_by(order)]
         left_out = await self.place.save(rows, brief)
+        # Those that are resolved are left out first, and nobody misses them.
+        left_out = max(left_out - sum(one.state == "resolved" for one in found), 0)
         if self._is_failing:
             LOGGER.info("findings are saved again")
         if left_out and not self.left_out:

@@ -62,9 +62,11 @@ def _stalled(write: Write, past: ObjectHistory) -> Answers:
         is_stall = len(stall) >= _SLOW_WRITES and seconds >= _SLOW_SECONDS
     if is_stall:
         blame = Blame.OTHERS if cleared else Blame.REQUESTER
-        said = f"observedGeneration stands at {observed} while generation is {generation}, over"
+        stored = observed or (0 if write.observed_after.is_zero else None)
+        stands = "is absent" if stored is None else f"stands at {stored}"
+        said = f"observedGeneration {stands} while generation is {generation}, over"
         said += f" {len(stall)} status writes"
-        evidence = {"observedGeneration": observed or None, "generation": generation}
+        evidence = {"observedGeneration": stored, "generation": generation}
         damage = Damage(behind=1 if write.status_counts else 0)
         yield signal(STALLED, write, blame, _PATH, said, evidence=evidence, damage=damage)
 

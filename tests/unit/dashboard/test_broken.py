@@ -65,6 +65,8 @@ class Scene:
         settled: bool = False,
         observed: int = 1,
         health: str = Health.YELLOW,
+        ready: bool | None = False,
+        blocks: str = "status.replicas 1, want 2",
     ) -> None:
         """Track an object of generation 2 that has been as it is for so many seconds."""
         gap = f"status.observedGeneration {observed}, want 2"
@@ -72,10 +74,10 @@ class Scene:
         state = TrackedState(
             kind=0, namespace="shop", name=name, version=1, digest=1, generation=2,
             observed=observed, intent_at=began, intent_seen=True, observed_at=None,
-            changed_at=began, ready=False, settled=settled, health=Health(health),
+            changed_at=began, ready=ready, settled=settled, health=Health(health),
             has_been_ready=True, flips=(), milestones=(Milestone(began, 1),),
             owner=f"uid-{owner}" if owner else "",
-            blocked_by="" if settled else gap if observed < 2 else "status.replicas 1, want 2",
+            blocked_by="" if settled else gap if observed < 2 else blocks,
             blocked_since=began, application="", images=b"",
         )  # fmt: skip
         put(self.tracking, f"uid-{name}", kind, state)
@@ -143,6 +145,18 @@ async def test_an_object_that_is_not_settled_is_red_once_nothing_changes(case):
     assert [one.name for one in found.not_settled] == ["web"] * stuck
     broken = find_stuck(scene.tracking, ["uid-web", "uid-gone"], frozenset(), NOW)
     assert broken == {"uid-web"} if stuck else not broken, "the page of objects says the same"
+
+
+@table("dashboard/slow_objects.yaml", "state", "verdict")
+async def test_home_is_not_green_while_something_is_not_ready(case):
+    scene = Scene()
+    scene.put(DEPLOYMENT, "web", **case["state"])
+    scene.put(DEPLOYMENT, "older", observed=2, seconds=590, ready=True)
+    found = await scene.broken()
+    assert found.verdict == case["verdict"], case.because
+    assert found.not_ready == (case["verdict"] == "waiting")
+    if found.not_ready:
+        assert [one.name for one in found.proceeding] == ["web", "older"]
 
 
 async def test_it_says_since_when_it_is_broken_without_a_break():

@@ -2,10 +2,11 @@
 
 from genguard.detection.finding import Actor, Confidence, Severity
 from genguard.status.view import Health
+from tests.cases_loader import table
 from tests.unit.alerts.findings import finding, on
 from webhook.dashboard.broken import NotSettled
-from webhook.dashboard.finding_lists import LEAST_ROWS, MOST_GROUPS, arrange, parse
-from webhook.dashboard.headlines import kinds
+from webhook.dashboard.finding_lists import LEAST_ROWS, MOST_GROUPS, arrange, count_open, parse
+from webhook.dashboard.headlines import above_of, kinds
 
 KIND_OF = kinds(())
 
@@ -71,6 +72,30 @@ def test_what_follows_stands_beneath_its_cause_whoever_is_blamed_for_it():
     shown = arrange([root, child], [root, child], WORST, (), KIND_OF)
     ((row,),) = (group.rows for group in shown.groups)
     assert [one.id for one in row.consequences] == ["child"]
+
+
+@table("dashboard/told_once.yaml", "findings", "above")
+def test_what_one_culprit_does_to_one_object_is_told_once(case):
+    found = []
+    for name, (culprit, where, detector, *more) in case["findings"].items():
+        changes = dict(*more)
+        if "severity" in changes:
+            changes["severity"] = Severity(changes["severity"])
+        actors = by(culprit) if culprit else ()
+        found.append(
+            finding(id=name, object=on(where), detector=detector, actors=actors, **changes)
+        )
+    above = above_of(found)
+    assert above == case["above"], case.because
+    counted = count_open(found)
+    assert sum(counted.values()) == sum(x.state != "resolved" for x in found) - len(above)
+    shown = arrange(found, found, WORST, [not_settled("web", "a")], KIND_OF)
+    rows = {row.finding.id: row for group in shown.groups for row in group.rows}
+    assert rows.keys() == case["findings"].keys() - above.keys()
+    assert shown.total == len(rows)
+    assert {x.id for row in rows.values() for x in row.consequences} == above.keys()
+    if place := above.get("a"):
+        assert rows[place].not_settled, "the object stands beneath the row, whichever is to blame"
 
 
 def test_where_the_cause_is_filtered_out_what_follows_stands_alone():

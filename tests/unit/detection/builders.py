@@ -108,4 +108,4 @@ def settled(known: Ledger | Detection, now: float) -> list[Finding]:
 
 def rows_of(ledger: Ledger) -> list[Row]:
     """All findings as they are saved."""
-    return [(one.id, ledger.content(one)) for one in ledger.unresolved()]
+    return [(one.id, ledger.content(one)) for one in ledger.kept()]

@@ -78,7 +78,7 @@ def test_a_tenant_crowds_nobody_out_of_what_is_saved_for_the_standby(attack):
     ledger = victims()
     for number in range(240):
         enter(ledger, namespace(number), f"mine-{number}", sign(), 10, 11)
-    found = ledger.unresolved(MOST_BYTES_OF_BLOCK)
+    found = ledger.kept(MOST_BYTES_OF_BLOCK)
     whole, brief = (
         [(one.id, ledger.content(one, is_brief=is_brief)) for one in found]
         for is_brief in (False, True)

@@ -82,7 +82,23 @@ async def test_what_is_new_is_saved_at_the_next_look(later):
     else:
         pod.ledger.settle(QUIET_SECONDS)
     assert await pod.turn()
-    assert saved(pod.api) == {"opened": ["a", "b"], "more severe": ["a"], "resolved": []}[later]
+    assert saved(pod.api) == {"opened": ["a", "b"], "more severe": ["a"], "resolved": ["a"]}[later]
+
+
+async def test_a_resolved_finding_outlives_its_pod_for_a_day_and_takes_no_room_of_others():
+    pod = await next_pod(ConfigMaps())
+    pod.sign("a")
+    pod.ledger.settle(QUIET_SECONDS)
+    pod.sign("b", 80_000.0)
+    assert await pod.turn()
+    heir = await next_pod(pod.api)
+    states = {one.object.uid: one.state for one in heir.ledger.findings()}
+    assert states == {"a": "resolved", "b": "open"}
+    assert saved(pod.api) == ["b", "a"], "what is left out first comes last"
+    heir.ledger.tell_time(86_401.0, 0.0)
+    heir.sign("c", 86_401.0)
+    assert await heir.turn()
+    assert saved(pod.api) == ["b", "c"]
 
 
 async def test_a_count_alone_is_saved_once_a_minute():
