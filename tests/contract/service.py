@@ -222,7 +222,7 @@ async def serving(
     metrics.registry.register(TrackedMetrics(detecting.tracking, setup.knows))
     sources = Sources(
         detecting, suspects, watching, metrics, setup.dependencies.about, connected, lambda: enforce
-    )
+    )._replace(cluster="kind-shop" if connected else "")
     dashboard = Dashboard(sources)
     handler = AdmissionHandler(
         lambda: setup.dependencies,

@@ -6,6 +6,8 @@ from tests.dashboard.stories import UP, watched
 async def test_before_the_first_write_it_says_how_to_find_out_why(visitor):
     assert await visitor.open("/") == 200
     assert "genguard doctor" in await visitor.text()
+    assert "kind-shop" in await visitor.text("header")
+    assert "kind-shop" in await visitor.page.title()
     await visitor.inspect("findings-nothing-seen")
 
 
@@ -62,6 +64,7 @@ async def test_without_a_cluster_pages_say_what_they_lack(stranger):
     await stranger.open("/webhooks")
     assert "--kubeconfig" in await stranger.text()
     await stranger.inspect("webhooks-no-cluster")
+    assert (await stranger.text("nav")).split() == ["Home", "Webhooks"], "nothing feeds the others"
     await stranger.open("/terminating")
     assert "--watch" in await stranger.text()
     await stranger.inspect("terminating-not-watched")

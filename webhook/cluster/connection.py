@@ -91,21 +91,28 @@ def _wrong(contexts: Mapping[str, Any], clusters: Mapping[str, Any], name: str |
     return ""
 
 
+class NamedClient(client.ApiClient):
+    """Knows what the kubeconfig calls its cluster; "" in a pod."""
+
+    cluster = ""
+
+
 @asynccontextmanager
-async def connected(kubeconfig: str, context: str | None = None) -> AsyncIterator[client.ApiClient]:
+async def connected(kubeconfig: str, context: str | None = None) -> AsyncIterator[NamedClient]:
     """Yield a client for a kubeconfig file, or for the pod's own cluster ("in-cluster").
 
     context  one of the file's; without it the file's current one
     Raises NoClusterError. The first call connects. No socket is left open at the end.
     """
-    settings = client.Configuration()
+    settings, name = client.Configuration(), ""
     try:
         if kubeconfig == IN_CLUSTER:
             config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
         else:
-            check_kubeconfig(kubeconfig, context)
+            name = check_kubeconfig(kubeconfig, context)["cluster"]
             await _load(kubeconfig, context, settings)
-        api = client.ApiClient(configuration=settings)
+        api = NamedClient(configuration=settings)
+        api.cluster = name
         api.rest_client = calls = _Calls(settings)
     except ssl.SSLError as error:
         told = "its certificates or its key cannot be used: they are no PEM, or do not fit"

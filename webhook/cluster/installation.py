@@ -24,6 +24,7 @@ from webhook.cluster.rest import APPLY_PATCH, JSON, RefusedError, Rest, if_there
 from webhook.install.plan import RUN, Action, Step, compare, merged, probe
 from webhook.manifest.documents import (
     AUDIT_ONLY,
+    CLUSTER_NAME,
     FOLLOW,
     HEAL,
     Document,
@@ -261,6 +262,7 @@ def choices_of(deployment: Document, namespace: str) -> Choices:
     rendered = render(Choices(namespace=namespace, ha=True), manifests.read)
     own = next(store_of(one) for one in rendered if one["kind"] == "Deployment")
     arguments = arguments_of(deployment)
+    names = (x.removeprefix(CLUSTER_NAME) for x in arguments if x.startswith(CLUSTER_NAME))
     return Choices(
         namespace=namespace,
         audit_only=AUDIT_ONLY in arguments,
@@ -268,6 +270,7 @@ def choices_of(deployment: Document, namespace: str) -> Choices:
         follow=FOLLOW in arguments,
         ha=bool(address),
         store=address if address not in ("", own) else None,
+        cluster_name=next(names, ""),
     )
 
 

@@ -115,6 +115,11 @@ class Rest:
         """The URL of the API server."""
         return str(self._api.configuration.host)
 
+    @property
+    def cluster(self) -> str:
+        """What the kubeconfig calls the cluster; "" in a pod."""
+        return str(getattr(self._api, "cluster", ""))
+
     async def get(self, path: str, *, kind: str = "") -> dict[str, Any]:
         """Read an object of this kind, or a discovery document. Raises as `call` does."""
         found = await self.call("GET", path)

@@ -207,7 +207,6 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
         "healths": tuple(_WORST_FIRST),
         "kinds": kinds,
         "most": _MOST,
-        "watched": tuple(context.sources.watching.states()),
     }
     return PageData(model, values | {"known": len(tracking), "limit": asked.limit})
 

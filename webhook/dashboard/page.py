@@ -128,6 +128,7 @@ class Sources(NamedTuple):
     enforce  returns the command that makes this installation enforcing; "" where none is known
     alertmanager  the URL of the Alertmanager in which a finding can be silenced; "" without one
     coverage  what findings can be about
+    cluster   its name; "" where it is not known
     failing  returns which tasks of this server fail
     forwarding  the way to the active pod of a standby
     registrations  returns what is registered and why; nothing where this server does not keep it
@@ -145,6 +146,7 @@ class Sources(NamedTuple):
     registrations: Callable[[], Registrations] = Registrations
     forwarding: Forwarding | None = None
     coverage: Coverage = Coverage()
+    cluster: str = ""
 
     @property
     def stands_by_for(self) -> str:

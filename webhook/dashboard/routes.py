@@ -216,6 +216,8 @@ class Dashboard:
             "path": request.path,
             "last_review": last,
             "about": self._sources.about(),
+            "cluster": self._sources.cluster,
+            "watched": self._sources.watching.states(),
             "headline": partial(headline, kind_of=kind_of),
             "objects_of": lambda one: count_objects((one,), kind_of),
             "stands_by_for": self._sources.stands_by_for,

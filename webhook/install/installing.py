@@ -123,7 +123,9 @@ async def prepare(options: InstallOptions) -> tuple[str, list[Step]]:
             # Named PLURAL.GROUP; their schemas may be megabytes.
             found = () if outside else await rest.list_all(DEFINITIONS, only_metadata=True)
             groups = {one["metadata"]["name"].partition(".")[2] for one in found}
-            choices = replace(choices, watch_groups=tuple(sorted(groups)))
+            choices = replace(
+                choices, watch_groups=tuple(sorted(groups)), cluster_name=rest.cluster
+            )
             await _check_release(rest, [] if outside else [deployment_of(namespace)])
         if others := foreign(await registrations(rest), namespace):
             message = f"another genguard is in this cluster: {few(list(map(title_of, others)))}. "

@@ -21,6 +21,7 @@ FOLLOW: Final = "--registrations=follow"
 STANDBY: Final = "--standby"
 KUBE_SYSTEM: Final = "kube-system"
 WATCH_FIGHTS: Final = "--watch-fights="
+CLUSTER_NAME: Final = "--cluster-name="
 ALERTMANAGER: Final = "--alertmanager="
 """The flag before a URL; it may be given several times."""
 

@@ -23,6 +23,7 @@ from genguard.admission.matching import NAME_LABEL
 from webhook.manifest.documents import (
     ALERTMANAGER,
     AUDIT_ONLY,
+    CLUSTER_NAME,
     FOLLOW,
     HEAL,
     KUBE_SYSTEM,
@@ -86,6 +87,7 @@ class Choices:
     watch_kinds    more kinds that are watched, as kubectl names them
     watch_groups   the API groups of custom resources, all of which may be read
     include_kube_system  the registrations do not leave this namespace out
+    cluster_name   what the dashboard calls the cluster
     """
 
     audit_only: bool = False
@@ -104,6 +106,7 @@ class Choices:
     watch_kinds: tuple[str, ...] = ()
     watch_groups: tuple[str, ...] = ()
     include_kube_system: bool = False
+    cluster_name: str = ""
 
 
 def render(
@@ -182,12 +185,13 @@ def _fill(document: Document, choices: Choices, pair: Mapping[str, bytes]) -> No
         case "Deployment":
             spec["replicas"] = choices.replicas or spec["replicas"]
             kinds = [f"{WATCH_FIGHTS}{','.join(choices.watch_kinds)}"] * bool(choices.watch_kinds)
+            name = [f"{CLUSTER_NAME}{choices.cluster_name}"] * bool(choices.cluster_name)
             for container in containers_of(document):
                 container["image"] = choices.image or container["image"]
                 container["args"] = [
                     f"{_FLAG}{choices.store}" if choices.store and one.startswith(_FLAG) else one
                     for one in container["args"]
-                ] + [*(f"{ALERTMANAGER}{url}" for url in choices.alertmanagers), *kinds]
+                ] + [*(f"{ALERTMANAGER}{url}" for url in choices.alertmanagers), *kinds, *name]
         case "ClusterRole" if document["metadata"]["name"] == WATCH_ROLE:
             document["rules"] += _watched(choices)
         case "StatefulSet":

@@ -253,6 +253,7 @@ class App:
             alertmanager=next(iter(settings.alertmanager), ""),
             failing=self.supervisor.failing,
             coverage=self.coverage,
+            cluster=settings.cluster_name or (cluster.rest.cluster if cluster else ""),
         )
         if cluster is not None and settings.audit_only and cluster.is_own:
             # Only the server of a pod was installed by `genguard install` or an overlay.

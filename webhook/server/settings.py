@@ -68,6 +68,7 @@ class Settings:
     ops_auth: str = flag(LOOPBACK, metavar="loopback|kubernetes|token-file=FILE")
     ops_tls: bool = flag(default=False)
     kubeconfig: str | None = flag(None, metavar="FILE|in-cluster")
+    cluster_name: str = flag("", metavar="NAME")
     watch: str = flag("", metavar="RESOURCE,...")
     watch_fights: str = flag("", metavar="RESOURCE,...")
     rules: str = flag("", metavar="FILE|configmap:[NAMESPACE/]NAME")

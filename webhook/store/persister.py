@@ -1,4 +1,4 @@
-"""Keeps findings over a restart, the latest resolved ones too: one Persister, and two places where it saves.
+"""Keeps findings over a restart: one Persister, and two places where it saves.
 
 A SqliteFile is of one server. A ConfigMap (webhook/cluster/saved_findings.py) is written by the
 replica that leads; the others read it, and show its findings until they lead.

@@ -70,6 +70,7 @@ async def leave_a_watch(kubeconfig: Path) -> None:
                 heard.set()
 
     async with connected(str(kubeconfig)) as api:
+        assert Rest(api).cluster == "slow"
         watching = asyncio.create_task(watch(Rest(api)))
         await asyncio.wait_for(heard.wait(), PATIENCE)
         watching.cancel()

@@ -4,6 +4,7 @@ import base64
 
 import manifests
 from tests.cases_loader import table
+from webhook.cluster.installation import choices_of
 from webhook.manifest.documents import arguments_of
 from webhook.manifest.rendering import (
     SECRET,
@@ -119,6 +120,12 @@ def test_what_is_watched_may_be_read_and_no_wildcard_can_mean_a_secret():
     assert rules == [("", "nodes"), ("a.org", "*"), ("", "services"), ("x.io", "ingresses")]
     server = of_kind(documents, "Deployment")
     assert "--watch-fights=services,ingresses.x.io" in arguments_of(server)
+
+
+def test_the_server_is_told_what_the_cluster_is_called():
+    for name in ("", "kind-dev"):
+        server = of_kind(rendered(cluster_name=name), "Deployment")
+        assert choices_of(server, "genguard-system").cluster_name == name
 
 
 def test_kube_system_is_registered_for_by_a_flag_alone():
