@@ -150,19 +150,20 @@ def root_causes(findings: Sequence[FindingState]) -> Mapping[str, str]:
     return {one: root for one, root in roots.items() if one != root}
 
 
-def by_cause(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
-    """Return the findings that follow from another, or are part of it, by the id of that one."""
+def beneath(findings: Iterable[Finding], above: Mapping[str, str]) -> dict[str, list[Finding]]:
+    """Return the findings beneath others, by the ids of these, as `above` has it by their own."""
     found: dict[str, list[Finding]] = {}
     for one in findings:
-        if one.above:
-            found.setdefault(one.above, []).append(one)
+        if one.id in above:
+            found.setdefault(above[one.id], []).append(one)
     return found
 
 
 def beneath_causes(findings: Iterable[Finding]) -> list[Finding]:
     """Return findings in their order, each that follows from another directly beneath it."""
     known = list(findings)
-    ids, below = {one.id for one in known}, by_cause(known)
+    ids = {one.id for one in known}
+    below = beneath(known, {one.id: one.above for one in known if one.above})
 
     def tree(one: Finding) -> Iterator[Finding]:
         yield one

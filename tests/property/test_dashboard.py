@@ -24,7 +24,6 @@ from webhook.dashboard.rendering import render
 from webhook.dashboard.runbook import runbook_of
 from webhook.dashboard.timeline import Step, Stored, plot
 
-HEADER = {"cluster": "c", "watched": ("pods",)}
 ABOUT = {"mode": "enforcing", "version": "1", "instance": "here", "store": "memory"}
 NOW = 1_750_000_000.0
 THEN = "2025-06-15T15:00:00Z"
@@ -50,7 +49,7 @@ class Shape(HTMLParser):
 
 
 def shown(template, model, **values):
-    common = {"now": NOW, "path": "/", "last_review": NOW, "about": ABOUT, **HEADER}
+    common = {"now": NOW, "path": "/", "last_review": NOW, "about": ABOUT}
     common |= {"headline": partial(headline, kind_of=kinds(()))}
     page = render(template, {"model": model, **values, **common})
     text = page.decode()
@@ -223,7 +222,7 @@ def test_a_page_has_the_same_tags_whatever_names_and_messages_say(page):
 
 @given(NASTY)
 def test_a_message_of_what_is_wrong_is_text(text):
-    common = {"now": NOW, "path": text, "last_review": None, "about": ABOUT, **HEADER}
+    common = {"now": NOW, "path": text, "last_review": None, "about": ABOUT}
     page = render("message.html", {"title": text, "why": text, **common})
     assert "script" not in {tag[0] for tag in Shape(page).tags if len(tag) == 1}
 

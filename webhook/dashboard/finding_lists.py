@@ -12,6 +12,7 @@ import msgspec
 
 from genguard.audit.event import ObjectReference
 from genguard.blame.audited import kind_in_log
+from genguard.detection.causes import beneath
 from genguard.detection.finding import Finding, FoundObject, Severity
 from genguard.detection.ledger import MOST_FINDINGS
 from genguard.detection.questions import FINDINGS
@@ -20,7 +21,6 @@ from webhook.dashboard.broken import NotSettled
 from webhook.dashboard.headlines import (
     KindOf,
     above_of,
-    beneath,
     culprit,
     group_headline,
     headline,

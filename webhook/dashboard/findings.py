@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
+from genguard.detection.causes import beneath
 from genguard.detection.finding import Finding, FixStep
 from genguard.detection.fix import Installation, with_fix
 from genguard.detection.ledger import MOST_FINDINGS
@@ -22,7 +23,7 @@ from webhook.dashboard.finding_lists import (
     count_open,
     parse,
 )
-from webhook.dashboard.headlines import Happening, KindOf, above_of, beneath, happening, kinds
+from webhook.dashboard.headlines import Happening, KindOf, above_of, happening, kinds
 from webhook.dashboard.page import MissingError, PageContext, PageData, Sources, part_of
 from webhook.dashboard.runbook import runbook_of
 

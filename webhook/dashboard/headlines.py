@@ -6,7 +6,7 @@ actor does it; a likely one "probably" does, and of several possible ones any ma
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, names_of
@@ -83,15 +83,6 @@ def above_of(findings: Iterable[Finding]) -> dict[str, str]:
 
 def _place(one: Finding) -> tuple[int, str]:
     return _PLACE.get(one.detector, len(_PLACE)), one.first_seen
-
-
-def beneath(findings: Iterable[Finding], above: Mapping[str, str]) -> dict[str, list[Finding]]:
-    """Return the findings that are shown beneath each."""
-    found: dict[str, list[Finding]] = {}
-    for one in findings:
-        if one.id in above:
-            found.setdefault(above[one.id], []).append(one)
-    return found
 
 
 def short_name(one: Actor) -> str:

@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from genguard.detection.damage import Damage
+from genguard.detection.damage import Damage, lost_values
 from genguard.detection.finding import FoundObject
 from genguard.detection.history import ObjectHistory
 from genguard.detection.question import DECLARED, Answers, Blame, Question, signal
@@ -67,7 +67,9 @@ def _stalled(write: Write, past: ObjectHistory) -> Answers:
         said = f"observedGeneration {stands} while generation is {generation}, over"
         said += f" {len(stall)} status writes"
         evidence = {"observedGeneration": stored, "generation": generation}
-        damage = Damage(behind=1 if write.status_counts else 0)
+        lost = lost_values(write.observed_asked, write.observed_after) if cleared else ()
+        writer = write.requester.user if lost else ""
+        damage = Damage(lost, writer, behind=1 if write.status_counts else 0)
         yield signal(STALLED, write, blame, _PATH, said, evidence=evidence, damage=damage)
 
 

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-import pytest
-
 from genguard.detection.detection import Detection
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
 from genguard.detection.suspects import Suspects
@@ -116,22 +114,13 @@ async def test_what_only_waits_for_its_end_is_amber_and_says_when_that_is():
     assert (await Scene().broken(info)).verdict is Verdict.GOOD, "info is never red"
 
 
-@pytest.mark.parametrize(
-    ("quiet", "verdict", "because"),
-    [
-        (4, Verdict.BROKEN, "its writer may be about to write again"),
-        (13, Verdict.ENDING, "a sign each 10 s: the next one may still come"),
-        (14, Verdict.GOOD, "it is overdue, and the object is right"),
-    ],
-)
-async def test_an_object_that_is_right_again_is_green_before_its_finding_is_resolved(
-    quiet, verdict, because
-):
+@table("dashboard/right_again.yaml", "quiet", "verdict")
+async def test_an_object_that_is_right_again_is_green_before_its_finding_is_resolved(case):
+    """Three signs, one each 10 s, the last of them `quiet` seconds ago."""
+    quiet = case["quiet"]
     seen = {"first_seen": stamp(NOW - quiet - 20), "last_seen": stamp(NOW - quiet), "count": 3}
-    found = await Scene().broken(
-        about(DEPLOYMENT, "web", repaired=True, resolves_after=60.0, **seen)
-    )
-    assert found.verdict is verdict, because
+    right = about(DEPLOYMENT, "web", repaired=True, resolves_after=60.0, **seen)
+    assert (await Scene().broken(right)).verdict == case["verdict"], case.because
 
 
 @table("dashboard/stuck_objects.yaml", "state", "stuck")
@@ -216,47 +205,30 @@ async def test_of_what_nobody_is_blamed_for_that_is_said():
     assert (found.finding, found.culprit, found.relation) == ("", "", "")
 
 
-async def no_write(scene: Scene) -> None:
-    scene.sources.metrics.last_review = 0.0
+def lose(scene: Scene, what: str) -> None:
+    """Take away what the server would have to know."""
+    match what:
+        case "writes":
+            scene.sources.metrics.last_review = 0.0
+        case "cluster":
+            scene.sources = scene.sources._replace(connected=False)
+        case "watch":
+            scene.watching.current("pods", is_current=False)
+        case "file":
+            scene.sources = scene.sources._replace(about=lambda: {"store": "sqlite-damaged"})
+        case "reviews":
+            scene.sources.detecting.shed(None)
+        case "findings":
+            scene.sources.detecting.detection.ledger.dropped = 1_234
 
 
-async def no_cluster(scene: Scene) -> None:
-    scene.sources = scene.sources._replace(connected=False)
-
-
-async def lost_watch(scene: Scene) -> None:
-    scene.watching.current("pods", is_current=False)
-
-
-async def lost_file(scene: Scene) -> None:
-    scene.sources = scene.sources._replace(about=lambda: {"store": "sqlite-damaged"})
-
-
-async def lost_reviews(scene: Scene) -> None:
-    scene.sources.detecting.shed(None)
-
-
-async def dropped_findings(scene: Scene) -> None:
-    scene.sources.detecting.detection.ledger.dropped = 1_234
-
-
-@pytest.mark.parametrize(
-    ("lose", "words"),
-    [
-        (dropped_findings, "1,234 findings that were not over had no room"),
-        (lost_reviews, "the last one was left out 30 s ago"),
-        (lost_file, "The file of findings was damaged when this server started"),
-        (no_write, "No write has been seen"),
-        (no_cluster, "--kubeconfig"),
-        (lost_watch, "The watch of pods is not current"),
-    ],
-)
-async def test_what_the_server_cannot_know_is_not_green_and_what_is_broken_stays_red(lose, words):
+@table("dashboard/unknown.yaml", "lost", "words")
+async def test_what_the_server_cannot_know_is_not_green_and_what_is_broken_stays_red(case):
     scene = Scene()
-    await lose(scene)
+    lose(scene, case["lost"])
     found = await scene.broken()
     assert found.verdict is Verdict.UNKNOWN
-    assert words in found.missing[0]
+    assert case["words"] in found.missing[0], case.because
     assert (await scene.broken(about(DEPLOYMENT, "web"))).verdict is Verdict.BROKEN
 
 

@@ -78,9 +78,8 @@ def test_what_follows_stands_beneath_its_cause_whoever_is_blamed_for_it():
 def test_what_one_culprit_does_to_one_object_is_told_once(case):
     found = []
     for name, (culprit, where, detector, *more) in case["findings"].items():
-        changes = dict(*more)
-        if "severity" in changes:
-            changes["severity"] = Severity(changes["severity"])
+        changes = {"severity": "warning", **dict(*more)}
+        changes["severity"] = Severity(changes["severity"])
         actors = by(culprit) if culprit else ()
         found.append(
             finding(id=name, object=on(where), detector=detector, actors=actors, **changes)
