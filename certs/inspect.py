@@ -125,9 +125,9 @@ def explain_failure(
     if leaf in bundle:
         return None
     trusted = list(bundle)
-    for one in (*intermediates, *intermediates):  # in whatever order they are sent
-        if one not in trusted and any(_signed(one, signer) for signer in trusted):
-            trusted.append(one)
+    for intermediate in (*intermediates, *intermediates):  # in whatever order they are sent
+        if intermediate not in trusted and any(_signed(intermediate, signer) for signer in trusted):
+            trusted.append(intermediate)
     objections = [_objection(one, at) for one in trusted if _signed(leaf, one)]
     return None if "" in objections else next(iter(objections), UNKNOWN_SIGNER)
 

@@ -106,10 +106,14 @@ def find_authority(
         key = read_key(key_pem)
     except MalformedPEMError:
         return None
-    for one in bundle:
-        begins, ends = one.not_valid_before_utc, one.not_valid_after_utc
-        if same_key(one, key) and is_authority(one) and begins <= at < renew_from(begins, ends):
-            return PairSnapshot(write_certificate(one), key_pem)
+    for certificate in bundle:
+        begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+        if (
+            same_key(certificate, key)
+            and is_authority(certificate)
+            and begins <= at < renew_from(begins, ends)
+        ):
+            return PairSnapshot(write_certificate(certificate), key_pem)
     return None
 
 

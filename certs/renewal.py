@@ -83,7 +83,7 @@ def renewal(
     # Registrations count, too: if the Secret was damaged, replicas still serve the old leaf, and
     # only the registrations have its authority.
     bundles = (files.get(pem.CA_FILE, b""), *trusted)
-    living = [one for bundle in bundles for one in pem.read_living(bundle, at)]
+    living = [certificate for bundle in bundles for certificate in pem.read_living(bundle, at)]
     known = find_authority(living, files.get(CA_KEY_FILE, b""), at)
     authority = issue_authority(at=at) if known is None else known
     bundle = dict.fromkeys((authority.cert_pem, *map(pem.write_certificate, living)))
@@ -93,7 +93,9 @@ def renewal(
         leaf = issue(names=names, at=at, authority=authority, leaf_lifetime=lifetime)
         wanted |= {pem.CERT_FILE: leaf.cert_pem, pem.KEY_FILE: leaf.key_pem}
     is_usable = not found.errors and bool(files.get(pem.CA_FILE, b"").strip())
-    return Due(wanted, "; ".join(one.message for one in found.problems), is_usable=is_usable)
+    return Due(
+        wanted, "; ".join(problem.message for problem in found.problems), is_usable=is_usable
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ def ensure(
     if files and CA_KEY_FILE not in files:
         pair = PairFiles.in_folder(folder).read()
         if errors := inspect(pair.cert_pem, pair.key_pem, pair.ca_pem, at=at).errors:
-            raise pem.CertificateError("; ".join(f"{folder}: {one.message}" for one in errors))
+            raise pem.CertificateError("; ".join(f"{folder}: {error.message}" for error in errors))
         return Ensured(pair)
     if not due.reason:  # no lock: a mounted Secret cannot be written
         return Ensured(pem.PairSnapshot.of(files))

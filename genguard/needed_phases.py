@@ -54,13 +54,13 @@ def custom_writes(known: Iterable[CustomResource], outcome: Sequence[Rule]) -> d
     Those that the rules of /outcome name are left out.
     """
     found: dict[Writes, bool] = {}
-    for one in known:
-        has_subresource = one.status is StatusSubresource.PRESENT
-        update = Writes(one.group, one.resource, "UPDATE")
+    for resource in known:
+        has_subresource = resource.status is StatusSubresource.PRESENT
+        update = Writes(resource.group, resource.resource, "UPDATE")
         found[update._replace(operation="CREATE")] = False
         found[update] = found.get(update, False) or not has_subresource
         if has_subresource:
-            found[update._replace(resource=f"{one.resource}/status")] = True
+            found[update._replace(resource=f"{resource.resource}/status")] = True
     return {one: takes for one, takes in found.items() if not may_match(outcome, one)}
 
 
@@ -96,8 +96,8 @@ def needs_of(
 def rules_for(writes: Iterable[Writes]) -> list[Rule]:
     """Return rules for writes in any version; those of one group and operation are one rule."""
     found = defaultdict(list)
-    for one in writes:
-        found[one.group, one.operation].append(one.resource)
+    for write in writes:
+        found[write.group, write.operation].append(write.resource)
     return [
         {"apiGroups": [at], "apiVersions": ["*"], "operations": [how], "resources": names}
         for (at, how), names in found.items()
@@ -112,9 +112,9 @@ def rules_of(
     present  the rules that it has: those for nothing that /outcome watches are kept
     """
     needs = tuple(needs)
-    needed = {one.writes for one in needs if phase in one.phases}
+    needed = {need.writes for need in needs if phase in need.phases}
     mine = [rule for one in outcome for rule in _limited(one, needed)]
-    others = [rule for rule in present if not any(may_match([rule], one.writes) for one in needs)]
+    others = [rule for rule in present if not any(may_match([rule], need.writes) for need in needs)]
     return [*mine, *others]
 
 

@@ -99,13 +99,15 @@ class Versions:
         uid = metadata.uid or ""
         entries = _managed.decode(found["metadata"]).managed_fields or ()
         before = self._known.get(uid)
-        digests = {_of(one): hash((one.time, bytes(one.fields_v1))) for one in entries}
+        digests = {_of(entry): hash((entry.time, bytes(entry.fields_v1))) for entry in entries}
         plain = {key: bytes(raw) for key, raw in fields.items()}
         packed = ZstdCompressor().compress(msgspec.msgpack.encode(plain))
         self._known.put(uid, _Version(digests, packed), _BYTES_OF_OBJECT + len(packed))
         if before is None or before.packed == packed:
             return
-        changed = [one for one in entries if before.entries.get(_of(one)) != digests[_of(one)]]
+        changed = [
+            entry for entry in entries if before.entries.get(_of(entry)) != digests[_of(entry)]
+        ]
         lost = [_Entry(*one) for one in sorted(before.entries.keys() - digests.keys())]
         # Who loses a field keeps the time of his own write; who writes twice in a second, too. Who
         # loses his last field has no entry more, and nobody else is named for that.

@@ -275,21 +275,25 @@ class Registration:
 
     def covers(self, write: Matched) -> Truth:
         """Whether it may act on such a write, its matchConditions aside; one binding is enough."""
-        bound = some(one.covers(write) for one in self.bindings) if self.bindings else Truth.TRUE
+        bound = (
+            some(binding.covers(write) for binding in self.bindings)
+            if self.bindings
+            else Truth.TRUE
+        )
         return every((self.match.covers(write), bound))
 
     @property
     def reads_object(self) -> bool:
         """Whether any of its conditions may depend on the new object."""
-        return any(_READS_OBJECT.search(one) for one in self.conditions)
+        return any(_READS_OBJECT.search(condition) for condition in self.conditions)
 
     @property
     def doubtful(self) -> int:
         """How much of it a review does not show; a rule for everything is meant for nothing."""
         selector = self.match.namespaces or {}
         keys = {*(selector.get("matchLabels") or {})}
-        keys |= {one.get("key", "") for one in selector.get("matchExpressions") or ()}
-        wide = all(EVERYTHING in "".join(one.get("resources") or ()) for one in self.match.rules)
+        keys |= {expression.get("key", "") for expression in selector.get("matchExpressions") or ()}
+        wide = all(EVERYTHING in "".join(rule.get("resources") or ()) for rule in self.match.rules)
         return 2 * bool(self.conditions or keys - {NAME_LABEL}) + wide
 
     def sets(self, pointer: str) -> bool:
@@ -303,7 +307,7 @@ class Registration:
         None where that was too long ago, or is not known.
         """
         # Creating is a change as well: of two that are equal it counts.
-        last = max((one for one in self.events if one[0] <= began), default=None)
+        last = max((event for event in self.events if event[0] <= began), default=None)
         return (
             None if last is None or began - last[0] > YOUNG_SECONDS else (began - last[0], last[1])
         )
@@ -317,8 +321,10 @@ def _events(document: Mapping[str, Any], part: str) -> Iterator[tuple[float, str
     metadata = mapping(document.get("metadata"))
     managers = metadata.get("managedFields")
     entries = map(mapping, managers if isinstance(managers, list) else ())
-    changes = (one for one in entries if _changes(mapping(one.get("fieldsV1")).get(f"f:{part}")))
-    found = [(one.get("time"), "changed") for one in changes]
+    changes = (
+        entry for entry in entries if _changes(mapping(entry.get("fieldsV1")).get(f"f:{part}"))
+    )
+    found = [(change.get("time"), "changed") for change in changes]
     found.append((metadata.get("creationTimestamp"), "created"))
     for text, what in found:
         if isinstance(text, str) and (at := parse_time(text)):
@@ -381,7 +387,7 @@ def read_policies(documents: Iterable[Any]) -> tuple[Registration, ...]:
 
 def _expressions(parts: Iterable[Mapping[str, Any]] | None) -> tuple[str, ...]:
     """Return the CEL expressions of conditions, variables or mutations."""
-    return tuple(one.get("expression", "") for one in parts or ())
+    return tuple(part.get("expression", "") for part in parts or ())
 
 
 def _read_policy(
@@ -389,7 +395,9 @@ def _read_policy(
 ) -> Registration:
     spec = mapping(policy.get("spec"))
     parts = [*(spec.get("variables") or ())]
-    parts += [one.get(form) or {} for one in spec.get("mutations") or () for form in _FORMS]
+    parts += [
+        mutation.get(form) or {} for mutation in spec.get("mutations") or () for form in _FORMS
+    ]
     return Registration(
         name,
         Match.read(spec.get("matchConstraints")),

@@ -202,7 +202,7 @@ class Event(msgspec.Struct, rename="camel"):
             return "webhook" in status.message or _TOO_LARGE in status.message
         if self.owners or status.reason == _TAKEN:
             return True
-        is_ending = any(one.reason == _TERMINATING for one in status.details.causes)
+        is_ending = any(cause.reason == _TERMINATING for cause in status.details.causes)
         return status.code in _REFUSED and not is_ending
 
     @property
@@ -215,8 +215,8 @@ class Event(msgspec.Struct, rename="camel"):
     @property
     def owners(self) -> frozenset[str]:
         """Return the field managers that own what it applies (KEP-555)."""
-        causes = (one for one in self.response_status.details.causes if one.reason == _OWNED)
-        return frozenset(one.message.partition('"')[2].partition('"')[0] for one in causes)
+        causes = (cause for cause in self.response_status.details.causes if cause.reason == _OWNED)
+        return frozenset(cause.message.partition('"')[2].partition('"')[0] for cause in causes)
 
     @property
     def refusal(self) -> Refusal:
@@ -226,7 +226,7 @@ class Event(msgspec.Struct, rename="camel"):
             is_taken = self.response_status.reason == _TAKEN
             return "an object of this name is there" if is_taken else "", ()
         sent, verb = decode_object(self.request_object), "owns" if len(owners) == 1 else "own"
-        owned = tuple(_pointer_in(sent, one.field) for one in causes if one.reason == _OWNED)
+        owned = tuple(_pointer_in(sent, cause.field) for cause in causes if cause.reason == _OWNED)
         return f"{listed(owners, 3)} {verb} fields that it applies", owned
 
     @property
@@ -244,7 +244,7 @@ class Event(msgspec.Struct, rename="camel"):
             return False
         words = (one[:-1] for one in status.message.split() if one.endswith(":"))
         fields = [steps_of(one) for one in (*words, *(x.field for x in status.details.causes))]
-        patched = [step for one in call.operations or () for step in _touched(one)]
+        patched = [step for operation in call.operations or () for step in _touched(operation)]
         return any(
             field and one[: len(field)] == field[: len(one)] for one in patched for field in fields
         )
@@ -271,11 +271,11 @@ def _pointer_in(value: Any, field: str) -> str:
     return to_pointer(path)
 
 
-def _touched(one: "PatchOperation") -> Iterator[list[str]]:
+def _touched(operation: "PatchOperation") -> Iterator[list[str]]:
     """Yield where a patch writes; of what it removes the item too, for others in it may need it."""
-    steps = steps_of(one.path.strip("/").replace("/", "."))
+    steps = steps_of(operation.path.strip("/").replace("/", "."))
     yield steps
-    if one.op == "remove" and len(steps) > _OF_SPEC:
+    if operation.op == "remove" and len(steps) > _OF_SPEC:
         yield steps[:-1]
 
 

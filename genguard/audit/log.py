@@ -35,7 +35,7 @@ class Changers(Called):
         if not calls:
             return NOBODY
         first, again = (
-            tuple(dict.fromkeys(one.name for one in calls if (one.round > 0) is is_again))
+            tuple(dict.fromkeys(call.name for call in calls if (call.round > 0) is is_again))
             for is_again in (False, True)
         )
         found = cls(first or again, again)
@@ -47,17 +47,17 @@ class Changers(Called):
     ) -> tuple[tuple[str, ...], dict[str, Any]]:
         """Return the webhooks whose patches wrote these fields, and their calls as evidence."""
         calls = _that_wrote(self.calls, pointers, again=again)
-        names = tuple(dict.fromkeys(one.name for one in calls))
-        return names, {"calls": [_described(one) for one in calls]}
+        names = tuple(dict.fromkeys(call.name for call in calls))
+        return names, {"calls": [_described(call) for call in calls]}
 
 
 def _that_wrote(calls: Sequence[Call], pointers: Iterable[str], *, again: bool) -> Sequence[Call]:
     """Return the calls whose patches wrote some of these fields; all where that is unclear."""
-    calls = [one for one in calls if (one.round > 0) is again] or calls
-    paths = [tuple(one.split("/")) for one in pointers]
+    calls = [call for call in calls if (call.round > 0) is again] or calls
+    paths = [tuple(pointer.split("/")) for pointer in pointers]
     # Items of a list are named by index, and patches before this one may have moved them.
     for shown in (tuple, _without_indexes):
-        wanted = [shown(one) for one in paths]
+        wanted = [shown(path) for path in paths]
         found = [
             call
             for call in calls
@@ -70,11 +70,11 @@ def _that_wrote(calls: Sequence[Call], pointers: Iterable[str], *, again: bool) 
 
 def _written(call: Call) -> Iterator[tuple[str, ...]]:
     """Yield the paths that a patch writes, and those that it moves away."""
-    for one in call.operations or ():
-        if one.op != "test":
-            yield tuple(one.path.split("/"))
-        if one.op == "move":
-            yield tuple(one.source.split("/"))
+    for operation in call.operations or ():
+        if operation.op != "test":
+            yield tuple(operation.path.split("/"))
+        if operation.op == "move":
+            yield tuple(operation.source.split("/"))
 
 
 def _without_indexes(path: tuple[str, ...]) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ def _without_indexes(path: tuple[str, ...]) -> tuple[str, ...]:
 
 def _described(call: Call) -> dict[str, Any]:
     """Return a call as evidence: operations and paths, never their values."""
-    shown = [{"op": one.op, "path": one.path} for one in call.operations or ()]
+    shown = [{"op": operation.op, "path": operation.path} for operation in call.operations or ()]
     return {
         "webhook": call.name,
         "round": call.round,
@@ -179,7 +179,7 @@ class AuditLog:
         group = reference.api_group
         if (group, reference.resource) in IGNORED or group in _NEVER_STORED:
             return
-        changed = [one for one in calls if one.mutated]
+        changed = [call for call in calls if call.mutated]
         self._suspects.named = Changers.of([one for one in changed if not one.is_own])
         self._shows_all |= event.level == SHOWS_ALL
         reason = self._reviewing.see(event, reference, changed)

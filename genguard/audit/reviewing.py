@@ -233,7 +233,7 @@ def _of_refused(write: AuditedWrite) -> Iterable[Review] | None:
     """Return the reviews of a refused creation or update, None where they are not known."""
     event, reference, before, _, calls = write
     # Those that set what is invalid: nobody knows what others do elsewhere.
-    guilty = [one for one in calls if event.finds_invalid(one)]
+    guilty = [call for call in calls if event.finds_invalid(call)]
     if event.operation is Operation.CREATE:
         is_known = StoredObject.read(event.request_object) is not None
         made = write._replace(before=None, after=None, calls=guilty)

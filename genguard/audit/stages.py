@@ -89,7 +89,7 @@ def filled(sent: Json, shown: Json, touched: Sequence[_Path], at: _Path = ()) ->
         added = {
             key: value
             for key, value in shown.items()
-            if key not in sent and not any(meet((*at, key), one) for one in touched)
+            if key not in sent and not any(meet((*at, key), path) for path in touched)
         }
         return found | added
     if isinstance(sent, list) and isinstance(shown, list):
@@ -196,11 +196,11 @@ def stages(
     calls   all that changed the object, with those of genguard; its repairs are left out
     Raises UnknownStagesError, msgspec.MsgspecError, RecursionError.
     """
-    rounds = range(1 + max((one.round for one in calls), default=0))
+    rounds = range(1 + max((call.round for call in calls), default=0))
     if not calls and after is not None:
         asked = _lost(event, before, after)
         return [after.fields if asked is None else asked] * 2
-    if any(one.operations is None for one in calls) or _are_too_many(calls):
+    if any(call.operations is None for call in calls) or _are_too_many(calls):
         raise UnknownStagesError
     old, shown = _decoded(before), _decoded(after)
     asked = _asked(event, old, shown, _touched(calls))
@@ -210,7 +210,7 @@ def stages(
         shown = final
     found = [asked]
     for number in rounds:
-        mine = [one for one in calls if one.round == number and not one.is_own]
+        mine = [call for call in calls if call.round == number and not call.is_own]
         found.append(_patched(found[-1], mine) if mine else found[-1])
     raw_shown = after.fields if after else {}
     raw_before = before.fields if before else {}
@@ -292,7 +292,7 @@ def _taken_away(event: Event, sent: Json, at: _Path = ()) -> Iterator[_Path]:
     sent = sent if isinstance(sent, dict) else {}
     if event.verb == "update":
         yield from (("metadata", one) for one in TOLD if "metadata" in sent)
-        yield from (tuple(steps_of(one.field)) for one in event.response_status.details.causes)
+        yield from (tuple(steps_of(cause.field)) for cause in event.response_status.details.causes)
     elif "apiVersion" not in sent:
         for key, value in sent.items():
             place = *at, key
@@ -300,24 +300,24 @@ def _taken_away(event: Event, sent: Json, at: _Path = ()) -> Iterator[_Path]:
 
 
 def _are_too_many(calls: Iterable[Call]) -> bool:
-    kinds = [one.op for call in calls for one in call.operations or ()]
+    kinds = [operation.op for call in calls for operation in call.operations or ()]
     return len(kinds) > _MOST_OPERATIONS or kinds.count("copy") > _MOST_COPIES
 
 
 def _touched(calls: Iterable[Call]) -> list[tuple[str, ...]]:
     try:
         return [
-            from_pointer(one.path)
+            from_pointer(operation.path)
             for call in calls
-            for one in call.operations or ()
-            if one.op not in ("test", "remove")
+            for operation in call.operations or ()
+            if operation.op not in ("test", "remove")
         ]
     except ValueError:
         raise UnknownStagesError from None
 
 
 def _patched(value: Json, calls: Iterable[Call]) -> Json:
-    return _with(value, [msgspec.to_builtins(o) for one in calls for o in one.operations or ()])
+    return _with(value, [msgspec.to_builtins(o) for call in calls for o in call.operations or ()])
 
 
 def _with(value: Json, operations: list[dict[str, Any]]) -> Json:

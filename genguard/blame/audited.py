@@ -78,7 +78,7 @@ class AuditBlame:
 
     def find(self) -> "Story":
         """Return what is known of the object; raises NotInLogError."""
-        found = [one for one in self._stories.values() if one.knows_anything]
+        found = [story for story in self._stories.values() if story.knows_anything]
         if len(found) == 1:
             return found[0]
         if found:
@@ -194,7 +194,7 @@ class Story:
 
     def _see_deletion_of_many(self, items: Any, by: Writer) -> None:
         if isinstance(items, list):
-            if self.where.name in [get(one, "metadata", "name") for one in items]:
+            if self.where.name in [get(item, "metadata", "name") for item in items]:
                 self._see_deletion(None, by)
         elif self.knows_anything:
             text = "of the whole collection or by labels: perhaps of it"
@@ -218,7 +218,9 @@ class Story:
         if is_compared:
             old = _written(self._stored or {})
             places = dict.fromkeys((*now, *old))
-            changed = [one for one in places if now.get(one, ABSENT) != old.get(one, ABSENT)]
+            changed = [
+                place for place in places if now.get(place, ABSENT) != old.get(place, ABSENT)
+            ]
         else:
             self._began_earlier |= not self._fields
             # An apply often changes nothing: of a field with an owner managedFields say more.

@@ -24,22 +24,22 @@ def table(found: Blame) -> list[Row]:
     if found.fields:
         rows.append(tuple(map(Cell, ("FIELD", "LAST WRITER", "WHEN", "THROUGH / CHANGED BY"))))
         rows += map(_row, found.fields)
-    for one in found.deeds:
-        tone = _TONES.get(one.what, Tone.PLAIN)
-        text = "; ".join(filter(None, (one.by.through, one.text)))
-        named = [Cell(printable(each), tone) for each in (f"({one.what})", one.by.name)]
-        rows.append((*named, *(Cell(printable(each)) for each in (one.by.time or _NOBODY, text))))
+    for deed in found.deeds:
+        tone = _TONES.get(deed.what, Tone.PLAIN)
+        text = "; ".join(filter(None, (deed.by.through, deed.text)))
+        named = [Cell(printable(each), tone) for each in (f"({deed.what})", deed.by.name)]
+        rows.append((*named, *(Cell(printable(each)) for each in (deed.by.time or _NOBODY, text))))
     return rows
 
 
-def _row(one: BlamedField) -> Row:
-    tone = Tone.BAD if any(each.finding for each in one.changed_by) else Tone.PLAIN
-    name = one.writer.name if one.writer else _NOBODY
+def _row(field: BlamedField) -> Row:
+    tone = Tone.BAD if any(each.finding for each in field.changed_by) else Tone.PLAIN
+    name = field.writer.name if field.writer else _NOBODY
     return (
-        Cell(printable(one.field), Tone.PLAIN if one.writer else Tone.FAINT),
+        Cell(printable(field.field), Tone.PLAIN if field.writer else Tone.FAINT),
         Cell(printable(name)),
-        Cell(printable(_when(one.writer)), Tone.FAINT),
-        Cell(printable(_way(one)), tone),
+        Cell(printable(_when(field.writer)), Tone.FAINT),
+        Cell(printable(_way(field)), tone),
     )
 
 
@@ -49,14 +49,14 @@ def _when(writer: Writer | None) -> str:
     return writer.time if writer.exact else f"~{writer.time}"
 
 
-def _way(one: BlamedField) -> str:
+def _way(field: BlamedField) -> str:
     """Return how a value came, and who changed it on its way."""
-    parts = ["removed by"] if one.removed and not one.changed_by else []
-    parts += [one.writer.through] if one.writer else []
-    done = "removed" if one.removed else "changed"
-    parts += [f"{done} by {each.label}" for each in one.changed_by]
-    parts += [f"also {each.name} ({each.through})" for each in one.also]
-    parts += [f"finding {each}" for each in one.findings]
+    parts = ["removed by"] if field.removed and not field.changed_by else []
+    parts += [field.writer.through] if field.writer else []
+    done = "removed" if field.removed else "changed"
+    parts += [f"{done} by {each.label}" for each in field.changed_by]
+    parts += [f"also {each.name} ({each.through})" for each in field.also]
+    parts += [f"finding {each}" for each in field.findings]
     return "; ".join(filter(None, parts)) or _NOBODY
 
 
@@ -68,8 +68,8 @@ def annotated(found: Blame, document: Mapping[str, Any], field: str = "") -> Ite
     """
     shown = _shown(document)
     places = choose(field, [place for place, _ in leaves(shown)])
-    kept = {one[:end] for one in places for end in range(len(one) + 1)}
-    comments = {one.field: _comment(one) for one in found.fields}
+    kept = {place[:end] for place in places for end in range(len(place) + 1)}
+    comments = {field.field: _comment(field) for field in found.fields}
     lines = list(_lines(shown, (), kept))
     room = min(max((len(text) for text, _ in lines), default=0), _WIDEST)
     for text, place in lines:
@@ -77,10 +77,10 @@ def annotated(found: Blame, document: Mapping[str, Any], field: str = "") -> Ite
         yield f"{text:<{room}}  # {comment}" if comment else text
 
 
-def _comment(one: BlamedField) -> str:
-    if one.writer is None:
+def _comment(field: BlamedField) -> str:
+    if field.writer is None:
         return "nobody owns it"
-    return printable("  ".join((one.writer.name, _when(one.writer), _way(one))))
+    return printable("  ".join((field.writer.name, _when(field.writer), _way(field))))
 
 
 def _shown(document: Mapping[str, Any]) -> dict[str, Any]:

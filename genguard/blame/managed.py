@@ -80,7 +80,11 @@ def taken(document: Mapping[str, Any]) -> dict[Place, tuple[Manager]]:
 
     Who removes it later takes it from its manager, too. Raises as `owners` does.
     """
-    mine = [one for one in _entries(document) if one.api_version == document.get("apiVersion")]
+    mine = [
+        manager
+        for manager in _entries(document)
+        if manager.api_version == document.get("apiVersion")
+    ]
     found = ((one, _claims(one.fields_v1 or {}, document, ())) for one in mine)
     return {place: (one,) for one, claims in found for place, value in claims if value is ABSENT}
 
@@ -93,7 +97,7 @@ def owned_whole(document: Mapping[str, Any]) -> frozenset[Place]:
     try:
         entries = _entries(document)
         claims = {
-            claim for one in entries for claim, _ in _claims(one.fields_v1 or {}, document, ())
+            claim for entry in entries for claim, _ in _claims(entry.fields_v1 or {}, document, ())
         }
     except (msgspec.MsgspecError, RecursionError):
         return frozenset()

@@ -43,9 +43,9 @@ _STEP: Final = re.compile(r"\.?((?:[^.\[\]\\]|\\.)+)|\[([^\]]*)\]")
 
 def _labels(name: str, items: Sequence[Any]) -> Sequence[str]:
     """Return a label for each item of the list of this name: by key where all have one."""
-    ways = [[_key(one, keys) for one in items] for keys in _KEYS.get(name, _USUAL)]
+    ways = [[_key(item, keys) for item in items] for keys in _KEYS.get(name, _USUAL)]
     if name in _SETS:
-        ways.append([one if isinstance(one, str) else "" for one in items])
+        ways.append([item if isinstance(item, str) else "" for item in items])
     for found in ways:
         if all(found) and len(set(found)) == len(found):
             return found
@@ -56,7 +56,9 @@ def _key(item: Any, keys: Sequence[str]) -> str:
     if not isinstance(item, dict):
         return ""
     values = [item.get(key, KEY_DEFAULTS.get(key)) for key in keys]
-    return "/".join(map(str, values)) if all(isinstance(one, str | int) for one in values) else ""
+    return (
+        "/".join(map(str, values)) if all(isinstance(value, str | int) for value in values) else ""
+    )
 
 
 def children(value: Any, place: Place) -> Iterator[tuple[str, Any]]:
@@ -105,7 +107,7 @@ def place_of_pointer(pointer: str, document: Any) -> Place | None:
         return None
     for at, token in enumerate(tokens):
         steps = children(document, place)
-        found = next((one for one in steps if pointer_of(one[:1]) == to_pointer((token,))), None)
+        found = next((step for step in steps if pointer_of(step[:1]) == to_pointer((token,))), None)
         if found is None:
             return None if isinstance(document, list) else (*place, *tokens[at:])
         place, document = (*place, found[0]), found[1]
@@ -141,7 +143,7 @@ def _read_field(text: str) -> Place:
         return from_pointer(text)
     plain = text.strip().removeprefix("{").removesuffix("}").removeprefix("$")
     steps = (plainly or inside for plainly, inside in _STEP.findall(plain))
-    return tuple(one.replace("\\", "").strip("'\"") for one in steps)
+    return tuple(step.replace("\\", "").strip("'\"") for step in steps)
 
 
 def _begins(place: Place, tokens: Place) -> bool:
@@ -159,7 +161,9 @@ def _is_named(step: str, token: str) -> bool:
 def _no_such(tokens: Place, known: Iterable[Place]) -> str:
     """Say it with the names that end as the field does, or nearly so, the most similar first."""
     wanted = show(tokens)
-    names = {show(one[:end]): one[end - 1] for one in known for end in range(1, len(one) + 1)}
+    names = {
+        show(place[:end]): place[end - 1] for place in known for end in range(1, len(place) + 1)
+    }
     words = get_close_matches(tokens[-1], set(names.values()), n=_OFFERED, cutoff=_LIKE)
     near = [name for name, word in names.items() if word in words]
     near.sort(key=lambda name: SequenceMatcher(None, wanted, name).ratio(), reverse=True)

@@ -168,22 +168,22 @@ def blame_live(
     """
     owned, seen = owners(document), known or Seen()
     seen = Seen(
-        tuple(sorted(seen.writes, key=lambda one: one.time, reverse=True)),
-        tuple(one for one in seen.findings if one.state != "resolved"),
+        tuple(sorted(seen.writes, key=lambda write: write.time, reverse=True)),
+        tuple(finding for finding in seen.findings if finding.state != "resolved"),
     )
     there = [place for place, _ in leaves(document) if place[:2] != _BOOKKEEPING]
     lost = {} if called is None else taken(document)
     gone = _gone(seen, document, there, every_write=bool(field))
     gone |= {one: pointer_of(one) for one in lost if is_written(one)}
     places, owned = filter(is_written, choose(field, there, gone)), owned | lost
-    rows = [_row(one, gone, owned.get(one, ()), seen, called or {}) for one in places]
+    rows = [_row(place, gone, owned.get(place, ()), seen, called or {}) for place in places]
     notes = list(_notes(document, seen if known else None, rows))
     if not field:
         told = {name for row in rows for name in row.findings}
         notes += [
-            f"finding {one.id}, {one.detector}: {one.message}"
-            for one in seen.findings
-            if one.id not in told
+            f"finding {finding.id}, {finding.detector}: {finding.message}"
+            for finding in seen.findings
+            if finding.id not in told
         ][:_MOST_NOTED]
     elif not rows:
         notes.insert(0, f"{field}: the API server sets it, and no manager owns it")
@@ -194,11 +194,11 @@ def _gone(
     seen: Seen, document: Mapping[str, Any], there: Iterable[Place], *, every_write: bool
 ) -> dict[Place, str]:
     """Return the places that the object has no more, of findings and perhaps of all writes."""
-    pointers = [path for one in seen.findings for path in one.paths]
-    for one in seen.writes if every_write else ():
-        pointers += (*one.changed, *(one.others or ()))
+    pointers = [path for finding in seen.findings for path in finding.paths]
+    for write in seen.writes if every_write else ():
+        pointers += (*write.changed, *(write.others or ()))
     has = {place[:end] for place in there for end in range(len(place) + 1)}
-    found = {place_of_pointer(one, document) or (): one for one in pointers}
+    found = {place_of_pointer(pointer, document) or (): pointer for pointer in pointers}
     gone = [one for one in found if len(one) > 1 and is_written(one) and one not in has]
     return {place: found[place] for place in sorted(gone, key=show)}
 
@@ -217,28 +217,28 @@ def _row(
     # A FIELD may be below a map that is gone: its steps are the place.
     is_gone = any(place[: len(one)] == one for one in gone)
     pointer = gone.get(place) or pointer_of(place)
-    findings = [one for one in seen.findings if _covers(one.paths, pointer)]
-    ways = [one.subresource for one in seen.writes if _covers(one.others or (), pointer)]
-    ways += [one.subresource for one in managers if is_gone]
+    findings = [finding for finding in seen.findings if _covers(finding.paths, pointer)]
+    ways = [write.subresource for write in seen.writes if _covers(write.others or (), pointer)]
+    ways += [manager.subresource for manager in managers if is_gone]
     changers = tuple(_changers(findings, ways, called))
-    asked = [one for one in seen.writes if _covers(one.changed, pointer)]
+    asked = [write for write in seen.writes if _covers(write.changed, pointer)]
     writes = [one for one in asked if one.stored != _NOT_STORED]
     if not is_gone:
         asked = writes
     elif changers:
-        asked = [one for one in seen.writes if _covers(one.others or (), pointer)]
-    writers = [_writer(one, writes) for one in managers] or [*map(_of_write, asked[:1])]
+        asked = [write for write in seen.writes if _covers(write.others or (), pointer)]
+    writers = [_writer(manager, writes) for manager in managers] or [*map(_of_write, asked[:1])]
     in_turn: tuple[Writer, ...] = ()
-    for one in reversed(writes):
-        if one.stored == _STORED and not _covers(one.others or (), pointer):
-            in_turn = next_in_turn(in_turn, _of_write(one))
+    for write in reversed(writes):
+        if write.stored == _STORED and not _covers(write.others or (), pointer):
+            in_turn = next_in_turn(in_turn, _of_write(write))
     return BlamedField(
         field=show(place),
         pointer=pointer,
         writer=writers[0] if writers else None,
         also=tuple(writers[1:]),
         changed_by=changers,
-        findings=tuple(one.id for one in findings),
+        findings=tuple(finding.id for finding in findings),
         removed=is_gone,
         in_turn=in_turn,
     )
@@ -266,7 +266,7 @@ def _writer(manager: Manager, writes: Sequence[SeenWrite]) -> Writer:
     A review names the manager only where the request does. Otherwise a write of the same second,
     through the same subresource, is the owner's.
     """
-    by = [one for one in writes if _is_by(one, manager)]
+    by = [write for write in writes if _is_by(write, manager)]
     # Of several users within a second none is guessed.
     if by and (by[0].field_manager or len({one.user for one in by}) == 1):
         return msgspec.structs.replace(
@@ -295,9 +295,9 @@ def _changers(
 ) -> Iterator[Changer]:
     """Yield who changed a field on its way: by findings, else who was called when it changed."""
     found = {
-        actor.name: Changer(actor.type, actor.name, actor.confidence, one.id)
-        for one in reversed(findings)
-        for actor in reversed(one.actors)
+        actor.name: Changer(actor.type, actor.name, actor.confidence, finding.id)
+        for finding in reversed(findings)
+        for actor in reversed(finding.actors)
         if actor.type != "user"
     }
     if found:
@@ -315,8 +315,8 @@ def _notes(
         yield NOTES["no-managed-fields"]
     if known is None:
         yield NOTES["managed-fields-alone"]
-    elif all(one.stored == _NOT_STORED for one in known.writes) and known.writes:
-        users = few(sorted({one.user for one in known.writes}))
+    elif all(write.stored == _NOT_STORED for write in known.writes) and known.writes:
+        users = few(sorted({write.user for write in known.writes}))
         yield f"the server remembers writes by {users}, and none changed what is stored"
     elif not known.writes:
         more = ", only findings" if known.findings else ": users and webhooks are not known"
@@ -328,10 +328,10 @@ def _notes(
 
 def notes_on(rows: Sequence[BlamedField]) -> Iterator[str]:
     """Yield what the signs in a table of these rows mean."""
-    writers = [one.writer for one in rows]
-    if any(one and not one.exact and one.time for one in writers):
+    writers = [row.writer for row in rows]
+    if any(writer and not writer.exact and writer.time for writer in writers):
         yield NOTES["inexact-time"]
-    if any(one and one.manager == BEFORE_FIRST_APPLY for one in writers):
+    if any(writer and writer.manager == BEFORE_FIRST_APPLY for writer in writers):
         yield NOTES["before-first-apply"].format(BEFORE_FIRST_APPLY)
     if None in writers:
         yield NOTES["nobody"]

@@ -54,7 +54,9 @@ class Culprits:
     ) -> None:
         """`kinds` is what a cluster serves beside the known ones; `clock` gives Unix seconds."""
         self._clock: Final = clock
-        self._known: Final = {one.id: one for one in findings if one.state != "resolved"}
+        self._known: Final = {
+            finding.id: finding for finding in findings if finding.state != "resolved"
+        }
         self._about: Final[defaultdict[str, list[Finding]]] = defaultdict(list)
         for one in self._known.values():
             self._about[one.object.identity].append(one)
@@ -75,10 +77,16 @@ class Culprits:
         causes = sorted((self._known[name] for name in over), key=lambda one: -one.severity.rank)
         return tuple(
             Culprit(
-                one.id, one.detector, one.severity, one.state, one.count, one.actors, one.message,
-                over[one.id],
+                cause.id,
+                cause.detector,
+                cause.severity,
+                cause.state,
+                cause.count,
+                cause.actors,
+                cause.message,
+                over[cause.id],
             )
-            for one in causes
+            for cause in causes
         )  # fmt: skip
 
     def of_tree(self, root: Node) -> tuple[Culprit, ...]:
@@ -88,7 +96,7 @@ class Culprits:
 
     def count_open(self, roots: Iterable[Node]) -> int:
         """Count the findings of severity warning or critical about these trees, each once."""
-        about = (one for root in roots for one in self.of_tree(root))
+        about = (culprit for root in roots for culprit in self.of_tree(root))
         return len({one.finding for one in about if one.severity is not Severity.INFO})
 
 
@@ -108,12 +116,12 @@ class Family:
         self.waiting_since = math.inf
         self._rank: tuple[bool, bool, bool, float] = (True, True, True, math.inf)
 
-    def add(self, one: Tracked, stuck_since: float | None) -> None:
+    def add(self, tracked: Tracked, stuck_since: float | None) -> None:
         """Count one of its objects; `stuck_since` is None while it is in progress."""
         self.count += 1
-        if one.uid == self.root_uid:
-            self.root = one
-        state, is_stuck = one.state, stuck_since is not None
+        if tracked.uid == self.root_uid:
+            self.root = tracked
+        state, is_stuck = tracked.state, stuck_since is not None
         if stuck_since is not None:
             self.stuck_since = min(stuck_since, self.stuck_since or stuck_since)
         self.waiting_since = min(self.waiting_since, state.blocked_since)
@@ -121,7 +129,7 @@ class Family:
         is_red = state.health is Health.RED
         rank = (not is_stuck, not state.is_unobserved, not is_red, state.blocked_since)
         if self.shown is None or rank < self._rank:
-            self.shown, self._rank = one, rank
+            self.shown, self._rank = tracked, rank
 
 
 class Blames:
@@ -133,19 +141,19 @@ class Blames:
         self._about: Final[dict[str, Finding]] = {}
         self._below: Final[dict[str, Finding]] = {}
 
-    def add(self, one: Finding) -> None:
+    def add(self, finding: Finding) -> None:
         """Add a finding that is not resolved."""
-        self._known[one.id] = one
-        self._about.setdefault(one.object.identity, one)
-        found = self._tracking.find(one.object.uid) if one.object.uid else None
+        self._known[finding.id] = finding
+        self._about.setdefault(finding.object.identity, finding)
+        found = self._tracking.find(finding.object.uid) if finding.object.uid else None
         for owner in owners(self._tracking, found) if found is not None else ():
-            self._below.setdefault(owner.uid, one)
+            self._below.setdefault(owner.uid, finding)
 
     def find(self, family: Family) -> tuple[Finding | None, str]:
         """Return the finding to blame for objects that are not settled, and what it is about."""
         members = [one for one in (family.shown, family.root) if one is not None]
-        above = [(owner, "owner") for one in members for owner in owners(self._tracking, one)]
-        for one, relation in (*((one, "owned") for one in members), *above):
+        above = [(owner, "owner") for member in members for owner in owners(self._tracking, member)]
+        for one, relation in (*((member, "owned") for member in members), *above):
             if found := self._about.get(one.uid):
                 is_root = one.uid == family.root_uid
                 return self._cause(found), "object" if is_root else relation
@@ -153,8 +161,8 @@ class Blames:
             return self._cause(below), "owned"
         return None, ""
 
-    def _cause(self, one: Finding) -> Finding:
-        return self._known.get(one.above, one)
+    def _cause(self, finding: Finding) -> Finding:
+        return self._known.get(finding.above, finding)
 
 
 def owners(tracking: Tracking, found: Tracked) -> Iterator[Tracked]:
@@ -195,12 +203,14 @@ def root_of(tracking: Tracking, found: Tracked) -> str:
 def damaged_objects(findings: Iterable[Finding]) -> frozenset[str]:
     """Return the uids of the objects whose damage findings say is there."""
     return frozenset(
-        one.object.uid
-        for one in findings
-        if one.state != "resolved" and one.object.uid and not (one.repaired or one.restored)
+        finding.object.uid
+        for finding in findings
+        if finding.state != "resolved"
+        and finding.object.uid
+        and not (finding.repaired or finding.restored)
     )
 
 
-def blame_rank(one: Finding) -> tuple[bool, int, int]:
+def blame_rank(finding: Finding) -> tuple[bool, int, int]:
     """Sorts those first that blame somebody, and the worst of them."""
-    return not one.actors, -one.severity.rank, -one.count
+    return not finding.actors, -finding.severity.rank, -finding.count

@@ -90,4 +90,4 @@ class Verdict(NamedTuple):
     @property
     def fights(self) -> bool:
         """Whether somebody would write for ever."""
-        return any(one.level is Level.FIGHT for one in self.contested)
+        return any(contested.level is Level.FIGHT for contested in self.contested)

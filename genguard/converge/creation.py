@@ -45,8 +45,8 @@ def pod_of(workload: Mapping[str, Any]) -> Document:
     metadata = {key: one for key, one in given.items() if one is not ABSENT}
     metadata["generateName"] = f"{workload['metadata']['name']}-"
     if isinstance(claims, list):
-        names = [one["metadata"]["name"] for one in claims]
-        volumes = [{"name": one, "persistentVolumeClaim": {"claimName": one}} for one in names]
+        names = [claim["metadata"]["name"] for claim in claims]
+        volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
         spec = {**spec, "volumes": [*(spec.get("volumes") or ()), *volumes]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
@@ -66,7 +66,7 @@ def taken(sent: Document, made: Document) -> dict[str, str]:
 
 
 def _taken(sent: Document, made: Document) -> dict[Place, str]:
-    lost = [one for one in overwritten(sent, made) if not one.is_omitted]
+    lost = [difference for difference in overwritten(sent, made) if not difference.is_omitted]
     return {_of_any(one.place): "removed" if one.after is ABSENT else "changed" for one in lost}
 
 
@@ -144,7 +144,11 @@ def sites(
     for name, known in namespaces.items():
         kind = of.group, of.version, of.resource
         write = Matched(*kind, "", "CREATE", name, "", given, given, known)
-        truths = [(one, one.covers(write)) for one in registered if not one.phase]
+        truths = [
+            (registration, registration.covers(write))
+            for registration in registered
+            if not registration.phase
+        ]
         called = frozenset(one.name for one, truth in truths if truth is not Truth.FALSE)
         sure = (one for one, truth in truths if truth is Truth.TRUE and not one.conditions)
         found.setdefault(called, Site(of, name, called, frozenset(one.name for one in sure)))
@@ -205,11 +209,13 @@ def find_strippers(
     Nobody is named with whom a field was kept, and nobody if it is lost where nobody is called:
     then the API server drops it. PodTemplates, of which few are told, show that for all pods.
     """
-    policies = {one.name: one for one in registered if one.bindings}
+    policies = {
+        registration.name: registration for registration in registered if registration.bindings
+    }
     by_server = {_of_pod(at) for site, fields in tried if not site.called for at in fields}
     suspected = []
     for site, fields in tried:
-        for at in (one for one in fields if _of_pod(one) not in by_server):
+        for at in (field for field in fields if _of_pod(field) not in by_server):
             kept = [one.sure for one, lost in tried if one.of == site.of and at not in lost]
             able = {one for one in site.called if one not in policies or policies[one].sets(at)}
             suspected.append((sorted(able.difference(*kept)), site.of, at, fields[at]))

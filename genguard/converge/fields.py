@@ -77,11 +77,13 @@ def differences(
 def as_owned(found: list[Difference], before: Any, after: Any, of: Served) -> list[Difference]:
     """Return differences; of those in a list that is owned as a whole that of the list."""
     kept: dict[Place, Difference] = {}
-    for one in found:
-        owned = owned_pointer(of.group, of.version, of.kind, pointer_of(one.place))
-        place = one.place[: owned.count("/")]
+    for difference in found:
+        owned = owned_pointer(of.group, of.version, of.kind, pointer_of(difference.place))
+        place = difference.place[: owned.count("/")]
         values = at(before, place), at(after, place)
-        kept.setdefault(place, one if place == one.place else Difference(place, *values))
+        kept.setdefault(
+            place, difference if place == difference.place else Difference(place, *values)
+        )
     return list(kept.values())
 
 
@@ -122,7 +124,7 @@ def _overwritten(asked: Any, stored: Any, place: Place) -> Iterator[Difference]:
     if len(found) > len(steps) and not _have_keys(found) and isinstance(asked, list):
         yield Difference(place, asked, stored)
     kept = [one for one in found if one in steps]
-    if isinstance(asked, list) and kept != [one for one in steps if one in found]:
+    if isinstance(asked, list) and kept != [step for step in steps if step in found]:
         yield Difference(place, asked, stored, order=True)
     for step, value in steps.items():
         if (*place, step) not in _OF_SERVER:
@@ -139,7 +141,7 @@ def _counted(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _have_keys(steps: Mapping[str, Any]) -> bool:
     """Whether the items of a list have names of their own; an index is none."""
-    named = [one for one in steps if isinstance(one, Item)]
+    named = [step for step in steps if isinstance(step, Item)]
     return named != [str(index) for index in range(len(named))]
 
 

@@ -34,10 +34,10 @@ class Ignore(NamedTuple):
 def argocd_ignores(documents: Iterable[Mapping[str, Any]]) -> list[Ignore]:
     """Return the rules of Argo CD Applications. Raises ValueError for a bad JSON Pointer."""
     return [
-        one
+        ignore
         for document in documents
         for rule in (document.get("spec") or {}).get("ignoreDifferences") or ()
-        for one in _of_argocd(rule)
+        for ignore in _of_argocd(rule)
     ]
 
 
@@ -66,7 +66,7 @@ def _jq_steps(text: str) -> tuple[str, ...] | None:
         found = _JQ.match(text, at)
         if found is None or found.end() == at:
             return None
-        steps.append(next((one for one in found.groups() if one), _ANY))
+        steps.append(next((group for group in found.groups() if group), _ANY))
         at = found.end()
     return tuple(steps)
 
@@ -84,13 +84,13 @@ def without_ignored(
     return found
 
 
-def _ignores(rule: Ignore, which: Mapping[str, str], one: Contested) -> bool:
+def _ignores(rule: Ignore, which: Mapping[str, str], contested: Contested) -> bool:
     if not all(one.fullmatch(which[key]) for key, one in rule.target.items()):
         return False
     if rule.manager:
-        return any(party.manager == rule.manager for party in one.parties)
+        return any(party.manager == rule.manager for party in contested.parties)
     # An index names an item of today; which one that is, a rule does not know.
-    return len(rule.steps) <= len(one.place) and all(
+    return len(rule.steps) <= len(contested.place) and all(
         step in (_ANY, own) or (isinstance(own, Item) and step.isdecimal())
-        for own, step in zip(one.place, rule.steps, strict=False)
+        for own, step in zip(contested.place, rule.steps, strict=False)
     )

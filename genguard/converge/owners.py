@@ -51,7 +51,11 @@ def owned_by_others(
     asked = dict(leaves(manifest))
     empty = (place for place, one in asked.items() if one == [])
     fought = frozenset(place for place in empty if any(map(returned, _below(place, rows))))
-    differ = {one.place: one for one in overwritten(manifest, stored, fought) if not one.order}
+    differ = {
+        difference.place: difference
+        for difference in overwritten(manifest, stored, fought)
+        if not difference.order
+    }
     asked |= {place: one.before for place, one in differ.items()}
     for place, wanted in asked.items():
         row = rows.get(show(place)) or next(_below(place, rows), None)
@@ -76,14 +80,16 @@ def _who_comes_back(row: BlamedField, manager: str | None, user: str) -> Writer 
     changed the field once, as an installer or a migration, does not insist.
     """
     last = row.writer or next(reversed(row.in_turn), None)
-    for one in reversed(row.in_turn):
-        came_back = sum(map(one.is_same, row.in_turn)) > 1
-        is_own = one.manager == manager or one.user == user != ""
+    for writer in reversed(row.in_turn):
+        came_back = sum(map(writer.is_same, row.in_turn)) > 1
+        is_own = writer.manager == manager or writer.user == user != ""
         # Of those who apply manifests one may be this one, if nobody said which; a person with
         # kubectl does not insist.
-        may_be_own = _is_applier(one) and (manager is None or one.manager.startswith("kubectl"))
-        if came_back and not (is_own or may_be_own or (last and last.is_same(one))):
-            return one
+        may_be_own = _is_applier(writer) and (
+            manager is None or writer.manager.startswith("kubectl")
+        )
+        if came_back and not (is_own or may_be_own or (last and last.is_same(writer))):
+            return writer
     return None
 
 
@@ -94,7 +100,7 @@ def _below(place: Place, rows: Mapping[str, BlamedField]) -> Iterator[BlamedFiel
 
 def returned(row: BlamedField) -> bool:
     """Whether somebody has changed a field again after others had."""
-    return any(sum(map(one.is_same, row.in_turn)) > 1 for one in row.in_turn)
+    return any(sum(map(writer.is_same, row.in_turn)) > 1 for writer in row.in_turn)
 
 
 def _level(other: Writer, manager: str | None, rest: Sequence[BlamedField]) -> Level:
@@ -147,7 +153,9 @@ def joined(live: Iterable[BlamedField], logged: Iterable[BlamedField]) -> Iterat
 
 def _with_user(live: BlamedField, logged: BlamedField) -> BlamedField:
     newest = max(
-        live.in_turn, logged.in_turn, key=lambda one: (one[-1].time if one else "", len(one))
+        live.in_turn,
+        logged.in_turn,
+        key=lambda writer: (writer[-1].time if writer else "", len(writer)),
     )
     ours, theirs = live.writer, logged.writer
     writer = ours
@@ -174,9 +182,9 @@ def scaled_by(
 ) -> Iterator[Contested]:
     """Yield the fields that a manifest sets and an autoscaler writes, of it or of its pods."""
     named = served.group, served.kind, get(manifest, "metadata", "name")
-    for one in autoscalers:
-        kind, spec = str(one.get("kind", "HorizontalPodAutoscaler")), one.get("spec")
-        group = str(one.get("apiVersion", "autoscaling/v2")).rpartition("/")[0]
+    for autoscaler in autoscalers:
+        kind, spec = str(autoscaler.get("kind", "HorizontalPodAutoscaler")), autoscaler.get("spec")
+        group = str(autoscaler.get("apiVersion", "autoscaling/v2")).rpartition("/")[0]
         target = get(spec, _SCALERS.get((group, kind), ""))
         if not isinstance(target, Mapping):
             continue
@@ -184,9 +192,9 @@ def scaled_by(
         of = str(target.get("apiVersion", "")).rpartition("/")[0]
         if (of, target.get("kind"), target.get("name")) != named:
             continue
-        name = f"{kind} {get(one, 'metadata', 'name')}"
+        name = f"{kind} {get(autoscaler, 'metadata', 'name')}"
         party, fields = Party("user", name), _sized if kind == _VERTICAL else _counted
-        for place, wanted in fields(manifest, one):
+        for place, wanted in fields(manifest, autoscaler):
             turns = (Turn("the manifest", wanted), Turn(name, "what the load needs"))
             yield Contested(Contest.OWNED, Level.FIGHT, place, (party,), turns)
 
@@ -228,8 +236,11 @@ def asked_twice(
     """Yield the fields for which another manifest of the same object asks another value."""
     for other in others:
         wanted = {place for place, _ in leaves(other)}
-        for one in overwritten(manifest, other):
-            if one.order or one.place in wanted:
-                turns = (Turn("the manifest", one.before), Turn("another manifest", one.after))
+        for difference in overwritten(manifest, other):
+            if difference.order or difference.place in wanted:
+                turns = (
+                    Turn("the manifest", difference.before),
+                    Turn("another manifest", difference.after),
+                )
                 party = Party("manifest", "another manifest of this object")
-                yield Contested(Contest.OWNED, Level.FIGHT, one.place, (party,), turns)
+                yield Contested(Contest.OWNED, Level.FIGHT, difference.place, (party,), turns)

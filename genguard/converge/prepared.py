@@ -105,22 +105,21 @@ class Logs:
             if where.name in ("", name):
                 log.take(event)
 
-    def story(self, one: Prepared, tell: Callable[[str], None]) -> Story | None:
+    def story(self, prepared: Prepared, tell: Callable[[str], None]) -> Story | None:
         """Return what the logs say of an object, None where they have no write of it."""
         try:
-            story = self._by_object[one.key].find()
+            story = self._by_object[prepared.key].find()
         except NotInLogError:
-            tell(f"--audit has no write of {name_of(one.which)}")
+            tell(f"--audit has no write of {name_of(prepared.which)}")
             return None
         if story.unseen:
-            tell(
-                f"--audit does not show the fields of {story.unseen} writes of {name_of(one.which)}"
-            )
+            name = name_of(prepared.which)
+            tell(f"--audit does not show the fields of {story.unseen} writes of {name}")
         return story
 
 
 def known_contests(
-    one: Prepared,
+    prepared: Prepared,
     every: Sequence[Prepared],
     stored: Document | None,
     by: Applier,
@@ -135,32 +134,37 @@ def known_contests(
     seen    what a running genguard has seen of it, None where none was asked
     tell    is told what is not known
     """
-    others = [each.manifest for each in every if each is not one and each.which == one.which]
-    yield from asked_twice(one.manifest, others)
+    others = [
+        each.manifest for each in every if each is not prepared and each.which == prepared.which
+    ]
+    yield from asked_twice(prepared.manifest, others)
     written: Sequence[BlamedField] = ()
-    story = None if logs is None else logs.story(one, tell)
+    story = None if logs is None else logs.story(prepared, tell)
     report = story.report("") if story else None
     try:
-        if stored is not None and one.served is not None:
-            where = object_of(one, stored)
+        if stored is not None and prepared.served is not None:
+            where = object_of(prepared, stored)
             if seen is not None and not seen.writes:
-                tell(f"--server remembers no write of {name_of(one.which)}")
+                tell(f"--server remembers no write of {name_of(prepared.which)}")
             written = blame_live(where, stored, seen).fields
             if report and report.exists and report.object.uid in ("", where.uid):
                 written, story = tuple(joined(written, report.fields)), None
-        yield from owned_by_others(one.manifest, stored or {}, written, by.manager, by.user)
+        yield from owned_by_others(prepared.manifest, stored or {}, written, by.manager, by.user)
     except UnreadableFieldsError as error:
-        tell(f"the owners of {one.served}/{one.which['name']} are not known: {error}")
+        tell(f"the owners of {prepared.served}/{prepared.which['name']} are not known: {error}")
     if story and report:
         # Who wrote a field once belongs to that life; who came back will do so in the next.
-        tell(f"--audit is about an earlier {name_of(one.which)}: who changed it back counts alone")
+        name = name_of(prepared.which)
+        tell(f"--audit is about an earlier {name}: only writers who changed it back are counted")
         back = filter(returned, report.fields)
-        yield from owned_by_others(one.manifest, story.document or {}, back, by.manager, by.user)
+        yield from owned_by_others(
+            prepared.manifest, story.document or {}, back, by.manager, by.user
+        )
 
 
-def object_of(one: Prepared, stored: Mapping[str, Any]) -> FoundObject:
+def object_of(prepared: Prepared, stored: Mapping[str, Any]) -> FoundObject:
     """Return which object it is, with its uid."""
-    assert one.served is not None  # noqa: S101 - it is stored
-    kind = one.served.group, one.served.version, one.served.resource
+    assert prepared.served is not None  # noqa: S101 - it is stored
+    kind = prepared.served.group, prepared.served.version, prepared.served.resource
     uid = stored["metadata"].get("uid", "")
-    return FoundObject(*kind, one.which["namespace"], one.which["name"], uid)
+    return FoundObject(*kind, prepared.which["namespace"], prepared.which["name"], uid)

@@ -29,23 +29,28 @@ def name_of(which: Mapping[str, str]) -> str:
 def as_rows(verdict: Verdict) -> Iterator[Row]:
     """Yield the table of one object: what is contested, and one round of the cycle."""
     yield (Cell(f"{name_of(verdict.object)}: {summary(verdict)}"),)
-    for one in verdict.contested:
-        who = ", ".join(map(_party, one.parties))
-        level = Cell(f"  {one.level.value}", _TONES[one.level])
-        yield level, Cell(one.contest.value), Cell(printable(one.field)), Cell(printable(who))
-        for step in one.turns:
+    for contested in verdict.contested:
+        who = ", ".join(map(_party, contested.parties))
+        level = Cell(f"  {contested.level.value}", _TONES[contested.level])
+        yield (
+            level,
+            Cell(contested.contest.value),
+            Cell(printable(contested.field)),
+            Cell(printable(who)),
+        )
+        for step in contested.turns:
             value = _shown(step.value, verdict.object)
             text = f"{step.who} leaves {value}" if step.who else value
             yield Cell(""), Cell(""), Cell(""), Cell(printable(text), Tone.FAINT)
-        if one.note and not _is_secret(verdict.object):
-            yield Cell(""), Cell(""), Cell(""), Cell(printable(one.note), Tone.FAINT)
+        if contested.note and not _is_secret(verdict.object):
+            yield Cell(""), Cell(""), Cell(""), Cell(printable(contested.note), Tone.FAINT)
     for name, reason in verdict.left_out.items():
         yield (Cell(printable(f"  not asked: {name}: {reason}"), Tone.FAINT),)
 
 
 def summary(verdict: Verdict) -> str:
     """Say in words whether an object comes to rest."""
-    fights = sum(one.level is Level.FIGHT for one in verdict.contested)
+    fights = sum(contested.level is Level.FIGHT for contested in verdict.contested)
     if fights:
         return f"{fights} {'fight' if fights == 1 else 'fights'}"
     if not verdict.is_known:
@@ -63,25 +68,25 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "fights": verdict.fights,
         "known": verdict.is_known,
         "settlesAfter": verdict.settles_after or None,
-        "contested": [_as_json(one, verdict.object) for one in verdict.contested],
+        "contested": [_as_json(contested, verdict.object) for contested in verdict.contested],
         "notAsked": dict(verdict.left_out),
     }
 
 
-def _as_json(one: Contested, which: Mapping[str, str]) -> dict[str, Any]:
+def _as_json(contested: Contested, which: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "contest": one.contest.value,
-        "level": one.level.value,
-        "field": one.field,
+        "contest": contested.contest.value,
+        "level": contested.level.value,
+        "field": contested.field,
         "actors": [
             {"type": party.type, "name": party.name, "confidence": party.confidence.value}
-            for party in one.parties
+            for party in contested.parties
         ],
         "cycle": [
             {"who": step.who, "value": _value(step.value, which), "absent": step.value is ABSENT}
-            for step in one.turns
+            for step in contested.turns
         ],
-        "note": _HIDDEN if one.note and _is_secret(which) else one.note,
+        "note": _HIDDEN if contested.note and _is_secret(which) else contested.note,
     }
 
 
@@ -93,16 +98,16 @@ def as_sarif(verdicts: Sequence[Verdict], texts: Mapping[str, str], version: str
     """
     results = [
         SarifResult(
-            rule=one.contest.value,
-            level=_LEVELS[one.level],
+            rule=contested.contest.value,
+            level=_LEVELS[contested.level],
             subject=name_of(verdict.object),
-            field=one.field,
-            message=sentence(one),
+            field=contested.field,
+            message=sentence(contested),
             kinds=[verdict.object["kind"]],
             name=verdict.object["name"],
         )
         for verdict in verdicts
-        for one in verdict.contested
+        for contested in verdict.contested
     ]
     rules = {one.value: reason for one, reason in REASONS.items()}
     notes = [
@@ -113,15 +118,15 @@ def as_sarif(verdicts: Sequence[Verdict], texts: Mapping[str, str], version: str
     return make_sarif(rules, results, texts, version=version, fingerprint=_FINGERPRINT, notes=notes)
 
 
-def sentence(one: Contested) -> str:
+def sentence(contested: Contested) -> str:
     """Say who takes part, and why it matters, without a value."""
-    who = ", ".join(map(_party, one.parties))
-    return f"{who}: {REASONS[one.contest]}" if who else REASONS[one.contest]
+    who = ", ".join(map(_party, contested.parties))
+    return f"{who}: {REASONS[contested.contest]}" if who else REASONS[contested.contest]
 
 
-def _party(one: Party) -> str:
-    sure = "" if one.confidence is Confidence.CERTAIN else f" ({one.confidence.value})"
-    return f"{one.name}{sure}"
+def _party(party: Party) -> str:
+    sure = "" if party.confidence is Confidence.CERTAIN else f" ({party.confidence.value})"
+    return f"{party.name}{sure}"
 
 
 def _value(value: Any, which: Mapping[str, str]) -> Any:

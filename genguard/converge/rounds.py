@@ -128,7 +128,7 @@ async def converge(asked: Asked, cluster: Cluster) -> Verdict:
             raise
         found.contested.append(refused)
         return _verdict(asked, cluster, found)
-    found.contested = [one for one in asked.others if not _is_joined(one, asked, applied)]
+    found.contested = [other for other in asked.others if not _is_joined(other, asked, applied)]
     again = overlay(applied, asked.manifest, whole=owned_whole(applied))
     first = await _run(cluster, cluster.review(asked.operation, again, asked.stored), found)
     rounds = await _rounds(applied, asked, cluster, found)
@@ -171,10 +171,10 @@ async def taken_from_pods(
     ]
 
 
-def _is_joined(one: Contested, asked: Asked, applied: Document) -> bool:
+def _is_joined(contested: Contested, asked: Asked, applied: Document) -> bool:
     """Whether an apply of an empty object leaves in it what others have there: it takes nothing."""
-    stored = at(asked.stored, one.place)
-    return isinstance(stored, dict) and bool(stored) and stored == at(applied, one.place)
+    stored = at(asked.stored, contested.place)
+    return isinstance(stored, dict) and bool(stored) and stored == at(applied, contested.place)
 
 
 def _verdict(asked: Asked, cluster: Cluster, found: _Found) -> Verdict:
@@ -229,24 +229,24 @@ async def _rounds(
 def _refused(passed: Passed, reason: str) -> Contested | None:
     """Return the contest where a webhook made what the API server refuses."""
     for step in passed.steps:
-        for one in differences(step.before, step.after):
-            if _is_about(reason, one):
+        for difference in differences(step.before, step.after):
+            if _is_about(reason, difference):
                 by = [Party("webhook", step.webhook)]
-                return _contested(Contest.REFUSED, one, by, _APPLY)._replace(note=reason)
+                return _contested(Contest.REFUSED, difference, by, _APPLY)._replace(note=reason)
     return None
 
 
-def _is_about(reason: str, one: Difference) -> bool:
+def _is_about(reason: str, difference: Difference) -> bool:
     """Whether a message of the API server is about a field.
 
     It names an item of a list by its index, and of a map often the map alone: then the key or the
     value stands in it.
     """
-    path = re.escape(_ITEM.sub("", show(one.place)))
+    path = re.escape(_ITEM.sub("", show(difference.place)))
     if not re.search(rf"(?<![\w.]){path}(?![\w.])", _ITEM.sub("", reason)):
         return False
-    is_key = show(one.place).endswith("]")
-    return not is_key or one.place[-1] in reason or f'"{one.after}"' in reason
+    is_key = show(difference.place).endswith("]")
+    return not is_key or difference.place[-1] in reason or f'"{difference.after}"' in reason
 
 
 async def _invalid(
@@ -272,24 +272,31 @@ def _overwritten(
     changes = _changes(passed)
     unasked = [name for name in (*cluster.left_out, *found.missed) if "/" in name]
     unlike = overwritten(asked.manifest, applied)
-    for one in as_owned(unlike, asked.manifest, applied, asked.served):
-        parties = _writers(changes, one)
-        if not parties and (one.is_omitted or one.is_filled):
+    for difference in as_owned(unlike, asked.manifest, applied, asked.served):
+        parties = _writers(changes, difference)
+        if not parties and (difference.is_omitted or difference.is_filled):
             continue
         if not parties:
-            names = cluster.policies(review, to_pointer(one.place))
+            names = cluster.policies(review, to_pointer(difference.place))
             parties = _suspected("policy", names, Confidence.LIKELY)
         parties = parties or _suspected("webhook", unasked, Confidence.POSSIBLE) or [_SERVER]
-        yield _contested(Contest.OVERWRITTEN, one, parties, _APPLY, is_fight=parties != [_SERVER])
+        yield _contested(
+            Contest.OVERWRITTEN, difference, parties, _APPLY, is_fight=parties != [_SERVER]
+        )
 
 
 def _contested(
-    contest: Contest, one: Difference, by: Sequence[Party], first: str, *, is_fight: bool = True
+    contest: Contest,
+    difference: Difference,
+    by: Sequence[Party],
+    first: str,
+    *,
+    is_fight: bool = True,
 ) -> Contested:
     """Return a contest over a value that `first` leaves, and the last of the parties another."""
-    turns = Turn(first, one.before), Turn(by[-1].name if by else "", one.after)
+    turns = Turn(first, difference.before), Turn(by[-1].name if by else "", difference.after)
     level = Level.FIGHT if is_fight else Level.NOTE
-    return Contested(contest, level, one.place, tuple(by), turns)
+    return Contested(contest, level, difference.place, tuple(by), turns)
 
 
 def _suspected(kind: str, names: Sequence[str], alone: Confidence) -> list[Party]:
@@ -301,20 +308,22 @@ def _suspected(kind: str, names: Sequence[str], alone: Confidence) -> list[Party
 def _changes(passed: Passed) -> _Changes:
     """Return which places each call of a webhook changed."""
     return [
-        (step.webhook, [one.place for one in differences(step.before, step.after)])
+        (step.webhook, [difference.place for difference in differences(step.before, step.after)])
         for step in passed.steps
     ]
 
 
 def _writers(changes: _Changes, wanted: Difference) -> list[Party]:
     """Return the webhooks that change a field, or the object or list that it is in."""
-    names = [name for name, places in changes if any(_touches(one, wanted.place) for one in places)]
+    names = [
+        name for name, places in changes if any(_touches(place, wanted.place) for place in places)
+    ]
     return [Party("webhook", name) for name in dict.fromkeys(names)]
 
 
-def _touches(one: Place, other: Place) -> bool:
-    shorter = min(len(one), len(other))
-    return one[:shorter] == other[:shorter]
+def _touches(place: Place, other: Place) -> bool:
+    shorter = min(len(place), len(other))
+    return place[:shorter] == other[:shorter]
 
 
 def _unsettled(asked: Asked, rounds: Sequence[tuple[Passed, Document]]) -> Iterator[Contested]:
@@ -324,20 +333,24 @@ def _unsettled(asked: Asked, rounds: Sequence[tuple[Passed, Document]]) -> Itera
     made = predict("UPDATE", str(asked.served), passed.object, before, status_subresource=known)
     changes, set_places = _changes(passed), [place for place, _ in leaves(asked.manifest)]
     unlike = differences(before, passed.object)
-    for one in as_owned(unlike, before, passed.object, asked.served):
-        parties = _writers(changes, one)
+    for difference in as_owned(unlike, before, passed.object, asked.served):
+        parties = _writers(changes, difference)
         is_fight = (
-            made.moves or _grows(one) or any(_touches(place, one.place) for place in set_places)
+            made.moves
+            or _grows(difference)
+            or any(_touches(place, difference.place) for place in set_places)
         )
-        yield _contested(Contest.NEVER_SETTLES, one, parties, _EARLIER, is_fight=is_fight)
+        yield _contested(Contest.NEVER_SETTLES, difference, parties, _EARLIER, is_fight=is_fight)
 
 
-def _grows(one: Difference) -> bool:
+def _grows(difference: Difference) -> bool:
     """Whether a value is what it was and more."""
-    if one.before is ABSENT:
+    if difference.before is ABSENT:
         return True
-    if isinstance(one.before, str) and isinstance(one.after, str):
-        return len(one.after) > len(one.before) and one.before in one.after
+    if isinstance(difference.before, str) and isinstance(difference.after, str):
+        return (
+            len(difference.after) > len(difference.before) and difference.before in difference.after
+        )
     return False
 
 
@@ -369,10 +382,10 @@ async def _status(
     return contested
 
 
-def _lost(one: Difference, changes: _Changes, asked: Asked) -> Contested:
-    parties = _writers(changes, one)
-    is_gone = one.after is ABSENT or one.place[-1] == "observedGeneration"
+def _lost(difference: Difference, changes: _Changes, asked: Asked) -> Contested:
+    parties = _writers(changes, difference)
+    is_gone = difference.after is ABSENT or difference.place[-1] == "observedGeneration"
     # Of a kind without the subresource it is not known whether anybody reports at all; and a value
     # that is only written in another way may suit the controller.
     is_fight = is_gone and asked.served.has_status
-    return _contested(Contest.STATUS_LOST, one, parties, _CONTROLLER, is_fight=is_fight)
+    return _contested(Contest.STATUS_LOST, difference, parties, _CONTROLLER, is_fight=is_fight)

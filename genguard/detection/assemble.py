@@ -31,8 +31,8 @@ def assemble(
     takes_status = has_outcome and bool(last.compared_status)
     # Where a webhook takes the whole status away, only the request has one.
     phases = [one for one in (intent, *mutates, last) if one is not None]
-    writes_status = takes_status or any(one.writes_status for one in phases)
-    touches_status = writes_status and any(one.compared_status for one in phases)
+    writes_status = takes_status or any(phase.writes_status for phase in phases)
+    touches_status = writes_status and any(phase.compared_status for phase in phases)
     left = last.compared(takes_status=takes_status)
     asked: Diff | None = None
     if intent is not None:
@@ -41,7 +41,9 @@ def assemble(
         if intent.status is not last.status or asked.before != left.before:
             intent = asked = None
     rounds = [
-        one.compared(takes_status=takes_status) for one in mutates if one.status is last.status
+        mutate.compared(takes_status=takes_status)
+        for mutate in mutates
+        if mutate.status is last.status
     ]
     if Phase.MUTATE in missing and last.writes_status and last.key.subresource:
         # The mutate call went elsewhere. On a status subresource the server itself changes next to
@@ -149,7 +151,7 @@ def _called(before: Sequence[Fact], last: Fact) -> Called:
     """Return the called webhooks; without those whose conditions no phase of the write meets."""
     if not last.called or not last.called.first:
         return NOBODY
-    shown = [set(one.unmet) for one in before if one.unmet is not None]
+    shown = [set(fact.unmet) for fact in before if fact.unmet is not None]
     unmet = set.intersection(*shown) if shown else ()
     if not unmet:
         return last.called

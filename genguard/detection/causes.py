@@ -53,7 +53,7 @@ _NOT_WANTED: Final = frozenset({"metadata", "status"})
 
 def followed(signal: Signal, write: Write, history: History) -> Iterator[str]:
     """Yield the uids of the owners whose changes this write follows, the nearest first."""
-    users = {one.user for one in signal.requesters}
+    users = {requester.user for requester in signal.requesters}
     if signal.blame is not Blame.REQUESTER or not write.writes_more:
         return
     below = history.find(write.object)
@@ -71,7 +71,7 @@ def followed(signal: Signal, write: Write, history: History) -> Iterator[str]:
 
 def _moves(past: ObjectHistory, now: float) -> list[Write]:
     """Return the latest writes that changed more than status, the oldest first."""
-    lately = (one for one in past.writes if now - _SECONDS < one.time <= now)
+    lately = (write for write in past.writes if now - _SECONDS < write.time <= now)
     return [one for one in lately if one.touches_more or bool(one.metadata.admitted)]
 
 
@@ -83,19 +83,19 @@ def _follows(user: str, below: ObjectHistory, above: ObjectHistory, now: float) 
     states while the owner is quiet, or makes new ones.
     """
     writes = _moves(below, now)
-    causes = [one for one in reversed(_moves(above, now)) if one.requester.user != user]
-    reporters = {one.requester.user for one in above.writes if one.touches_status}
+    causes = [write for write in reversed(_moves(above, now)) if write.requester.user != user]
+    reporters = {write.requester.user for write in above.writes if write.touches_status}
     first: dict[float, tuple[Write, Write]] = {}
     made: dict[Hashable, float] = {}
     steps: list[bool] = []
-    for one in writes:
-        if one.requester.user == user:
-            cause = next((it for it in causes if it.time <= one.time), None)
-            since = made.get(one.state_after, one.time - _SECONDS_AFTER)
+    for write in writes:
+        if write.requester.user == user:
+            cause = next((it for it in causes if it.time <= write.time), None)
+            since = made.get(write.state_after, write.time - _SECONDS_AFTER)
             steps.append(cause is not None and since <= cause.time)
             if cause is not None:
-                first.setdefault(cause.time, (cause, one))
-        made[one.state_after] = one.time
+                first.setdefault(cause.time, (cause, write))
+        made[write.state_after] = write.time
     # The owner's changes before these may be forgotten already.
     latest = steps[-_MOST_WRITES:]
     if not steps or sum(latest) < _OFTEN * len(latest) or len(steps) < _OFTEN * len(writes):
@@ -110,7 +110,7 @@ def _is_result(pairs: Sequence[tuple[Write, Write]]) -> bool:
     """Whether equal changes, or states, of the owner led to equal ones: else nobody tells it."""
     values = [(_values(cause), _values(one)) for cause, one in pairs]
     for told in (
-        [one for one in values if None not in one],
+        [value for value in values if None not in value],
         [(cause.state_after, one.state_after) for cause, one in pairs],
     ):
         results: dict[Hashable, Hashable] = {}
@@ -134,15 +134,20 @@ def _values(write: Write) -> Hashable:
 
 def root_causes(findings: Sequence[FindingState]) -> Mapping[str, str]:
     """Return the id of the root cause of each finding that follows from another."""
-    below = [one for one in findings if one.follows or one.detector == _STALLED]
+    below = [finding for finding in findings if finding.follows or finding.detector == _STALLED]
     if not below:
         return {}
     by_name: dict[str, list[FindingState]] = {}
-    for one in findings:
+    for finding in findings:
         # It is a loop about what is wanted, which controllers follow.
-        wanted = (x for x in one.paths if not x.startswith("/status") and x != _GENERATION)
-        if not one.minor and one.count >= LOOP_COUNT and not one.subresource and any(wanted):
-            by_name.setdefault(name_of(one.object), []).append(one)
+        wanted = (x for x in finding.paths if not x.startswith("/status") and x != _GENERATION)
+        if (
+            not finding.minor
+            and finding.count >= LOOP_COUNT
+            and not finding.subresource
+            and any(wanted)
+        ):
+            by_name.setdefault(name_of(finding.object), []).append(finding)
     found = ((one.id, _cause(one, by_name)) for one in below)
     causes = {one: cause.id for one, cause in found if cause is not None}
     # A cause is the most remote of the owners: what it follows from has no other.
@@ -153,9 +158,9 @@ def root_causes(findings: Sequence[FindingState]) -> Mapping[str, str]:
 def beneath(findings: Iterable[Finding], above: Mapping[str, str]) -> dict[str, list[Finding]]:
     """Return the findings beneath others, by the ids of these, as `above` has it by their own."""
     found: dict[str, list[Finding]] = {}
-    for one in findings:
-        if one.id in above:
-            found.setdefault(above[one.id], []).append(one)
+    for finding in findings:
+        if finding.id in above:
+            found.setdefault(above[finding.id], []).append(finding)
     return found
 
 
@@ -165,32 +170,34 @@ def beneath_causes(findings: Iterable[Finding]) -> list[Finding]:
     ids = {one.id for one in known}
     below = beneath(known, {one.id: one.above for one in known if one.above})
 
-    def tree(one: Finding) -> Iterator[Finding]:
-        yield one
-        for each in below.get(one.id, ()):
+    def tree(finding: Finding) -> Iterator[Finding]:
+        yield finding
+        for each in below.get(finding.id, ()):
             yield from tree(each)
 
     return [each for one in known if one.above not in ids for each in tree(one)]
 
 
-def _cause(one: FindingState, by_name: Mapping[str, Sequence[FindingState]]) -> FindingState | None:
-    if len(one.users) != 1 or one.blames != {Blame.REQUESTER}:
+def _cause(
+    state: FindingState, by_name: Mapping[str, Sequence[FindingState]]
+) -> FindingState | None:
+    if len(state.users) != 1 or state.blames != {Blame.REQUESTER}:
         return None
-    (user,) = one.users
-    if one.detector == _STALLED:
-        observed = {it.get("observedGeneration") or None for it in one.evidence}
-        names = [name_of(one.object)] if len(observed) > 1 else []
+    (user,) = state.users
+    if state.detector == _STALLED:
+        observed = {it.get("observedGeneration") or None for it in state.evidence}
+        names = [name_of(state.object)] if len(observed) > 1 else []
     else:
         # The most remote owner is the root of all between.
         names = [
             name
-            for name, count in reversed(one.follows.items())
-            if one.count - count <= _FEW * one.count
+            for name, count in reversed(state.follows.items())
+            if state.count - count <= _FEW * state.count
         ]
     for cause in (cause for name in names for cause in by_name.get(name, ())):
-        is_later = cause.first > one.first + _SECONDS_LATER
-        is_over = one.last > cause.last + cause.quiet_needed()
-        if not (is_later or is_over or cause.id == one.id or user in cause.users):
+        is_later = cause.first > state.first + _SECONDS_LATER
+        is_over = state.last > cause.last + cause.quiet_needed()
+        if not (is_later or is_over or cause.id == state.id or user in cause.users):
             return cause
     return None
 
@@ -209,12 +216,12 @@ the actor, and the field."""
 def fold(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Return these findings and those of culprits, oldest first."""
     groups: dict[_Harm, list[Finding]] = {}
-    for one in findings:
-        sure = [actor for actor in one.actors if actor.confidence is not Confidence.POSSIBLE]
-        if len(sure) == 1 and one.paths and not one.caused_by:
+    for finding in findings:
+        sure = [actor for actor in finding.actors if actor.confidence is not Confidence.POSSIBLE]
+        if len(sure) == 1 and finding.paths and not finding.caused_by:
             who = sure[0].type, sure[0].name
-            harm = one.detector, one.subresource, *who, _field(one.paths[0])
-            groups.setdefault(harm, []).append(one)
+            harm = finding.detector, finding.subresource, *who, _field(finding.paths[0])
+            groups.setdefault(harm, []).append(finding)
     wholes: dict[str, Finding] = {}
     for harm, some in groups.items():
         if len(some) < LEAST:
@@ -223,16 +230,16 @@ def fold(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
         began = min((one.first_seen for one in some if one.state != "resolved"), default="")
         parts = [one for one in some if one.state != "resolved" or one.last_seen >= began]
         if len(parts) >= LEAST:
-            wholes |= dict.fromkeys([one.id for one in parts], _whole(harm, parts))
+            wholes |= dict.fromkeys([part.id for part in parts], _whole(harm, parts))
     if not wholes:
         return findings
     found: dict[str, Finding] = {}
-    for one in findings:
-        whole, part = wholes.get(one.id), one
+    for finding in findings:
+        whole, part = wholes.get(finding.id), finding
         if whole is not None:
             found.setdefault(whole.id, whole)  # it comes before the first of its parts
-            part = msgspec.structs.replace(one, part_of=whole.id, severity=Severity.INFO)
-        found[one.id] = part
+            part = msgspec.structs.replace(finding, part_of=whole.id, severity=Severity.INFO)
+        found[finding.id] = part
     return tuple(found.values())
 
 
@@ -244,15 +251,15 @@ def _field(pointer: str) -> str:
 
 def _whole(harm: _Harm, parts: Sequence[Finding]) -> Finding:
     detector, subresource, kind, name, _ = harm
-    latest = sorted(parts, key=lambda one: one.last_seen)[-MOST_EVIDENCE:]
+    latest = sorted(parts, key=lambda part: part.last_seen)[-MOST_EVIDENCE:]
     notes = [one for one in parts[0].evidence if "note" in one]
-    ages = [one["note"] for one in notes if one["actor"] == name and kind != "user"]
+    ages = [note["note"] for note in notes if note["actor"] == name and kind != "user"]
     who = f"{name}, {ages[0]}," if ages else name
-    alive = [one for one in parts if one.state != "resolved"]
+    alive = [part for part in parts if part.state != "resolved"]
     signs = ([each for each in one.evidence if "note" not in each][-1:] for one in latest)
     waits = [one.resolves_after for one in alive]
-    kinds = Counter(one.object.resource for one in parts)
-    examples = tuple(one.object for one in parts[:_EXAMPLES])
+    kinds = Counter(part.object.resource for part in parts)
+    examples = tuple(part.object for part in parts[:_EXAMPLES])
     objects = FoundObjects(len(parts), dict(kinds.most_common()), examples)
     missed = (one.incomplete_since for one in alive if one.incomplete_since)
     identity = "\0".join(("culprit", *harm)).encode()
@@ -260,12 +267,12 @@ def _whole(harm: _Harm, parts: Sequence[Finding]) -> Finding:
         id=hashlib.blake2b(identity, digest_size=8).hexdigest(),
         detector=detector,
         severity=_severity(detector, parts, alive),
-        state=min((one.state for one in parts), key=STATES.index),
+        state=min((part.state for part in parts), key=STATES.index),
         objects=objects,
         subresource=subresource,
-        paths=tuple(dict.fromkeys(path for one in parts for path in one.paths))[:MOST_PATHS],
-        actors=tuple(one for one in latest[-1].actors if one.name == name),
-        count=sum(one.count for one in parts),
+        paths=tuple(dict.fromkeys(path for part in parts for path in part.paths))[:MOST_PATHS],
+        actors=tuple(actor for actor in latest[-1].actors if actor.name == name),
+        count=sum(part.count for part in parts),
         first_seen=parts[0].first_seen,
         last_seen=latest[-1].last_seen,
         message=f"{who} does this to {objects.label}: {latest[-1].message}",
@@ -279,9 +286,9 @@ def _whole(harm: _Harm, parts: Sequence[Finding]) -> Finding:
 
 def _severity(detector: str, parts: Iterable[Finding], alive: Sequence[Finding]) -> Severity:
     """Return how severe it is together: harm to many is critical, though each was harmed once."""
-    worst = max((one.severity for one in parts), key=lambda one: one.rank)
+    worst = max((part.severity for part in parts), key=lambda one: one.rank)
     if detector not in FINDINGS or not FINDINGS[detector].is_harm:
         return min(worst, Severity.WARNING, key=lambda one: one.rank)
-    is_broken = any(one.repair or one.state == "quiet" for one in alive)
+    is_broken = any(finding.repair or finding.state == "quiet" for finding in alive)
     is_critical = worst is Severity.CRITICAL or is_broken or len(alive) >= _MANY
     return Severity.CRITICAL if is_critical else Severity.WARNING

@@ -108,7 +108,7 @@ class _OpenWrite(msgspec.Struct, gc=False, eq=False):
 
     def shows(self, fact: Fact) -> bool:
         """Whether a call of it shows the same: one of its mutate calls, or its intent alone."""
-        return any(one.shows_same_as(fact) for one in self.mutates or [self.last])
+        return any(mutate.shows_same_as(fact) for mutate in self.mutates or [self.last])
 
     def may_show(self, fact: Fact) -> bool:
         """Whether webhooks may have made this of it; who takes back all adds nothing else."""
@@ -244,13 +244,13 @@ class Correlator:
     def _see_mutate(self, key: JoinKey, fact: Fact) -> None:
         open_writes = self._of_key.get(key, ())
         # A mutate call belongs to a write that waits for its first one; else it is a reinvocation.
-        waiting = [one for one in open_writes if not one.mutates]
+        waiting = [write for write in open_writes if not write.mutates]
         again = [
-            one
-            for one in open_writes
-            if one.mutates and self._goes_on(one) and not one.is_told
+            write
+            for write in open_writes
+            if write.mutates and self._goes_on(write) and not write.is_told
             # A request that was sent again is no reinvocation.
-            if not any(one.first.shows_same_as(each.first) for each in waiting)
+            if not any(write.first.shows_same_as(each.first) for each in waiting)
         ]
         one = self._showing(fact, waiting) or self._showing(fact, again)
         if one is None:
@@ -279,7 +279,7 @@ class Correlator:
 
     def _showing(self, fact: Fact, some: Sequence[_OpenWrite]) -> _OpenWrite | None:
         """Return the open write that shows the same as a call, if there is one."""
-        same = [one for one in some if one.shows(fact)]
+        same = [write for write in some if write.shows(fact)]
         if not same:
             return None
         # One that has come to /mutate is nearer to its outcome.
@@ -294,7 +294,7 @@ class Correlator:
 
         It is in doubt where another may be it, too; None where none can be it.
         """
-        going = [one for one in some if self._goes_on(one)] or some[-1:]
+        going = [write for write in some if self._goes_on(write)] or some[-1:]
         found = [one for one in going if one.may_show(fact)]
         if not found:
             return None
@@ -319,9 +319,9 @@ class Correlator:
             self._all_busy = max(self._busy.values())
             self._busy.clear()
 
-    def _goes_on(self, one: _OpenWrite) -> bool:
+    def _goes_on(self, write: _OpenWrite) -> bool:
         """Return whether a call of this write came a moment ago."""
-        return one.last.time > self.now - SECONDS_AT_ONCE
+        return write.last.time > self.now - SECONDS_AT_ONCE
 
     def _begin(self, key: JoinKey, fact: Fact) -> _OpenWrite:
         several = self._of_key.setdefault(key, [])
@@ -332,21 +332,21 @@ class Correlator:
         self._open[one.waits][one] = None
         return one
 
-    def _drop(self, one: _OpenWrite) -> None:
+    def _drop(self, write: _OpenWrite) -> None:
         self._has_lost = True
-        self._doubt(one.key, SECONDS_WAITED)
-        self._remove(one)
+        self._doubt(write.key, SECONDS_WAITED)
+        self._remove(write)
 
-    def _remove(self, one: _OpenWrite) -> None:
-        del self._open[one.waits][one]
-        self._leaves -= one.leaves
-        several = self._of_key[one.key]
-        several.remove(one)
+    def _remove(self, write: _OpenWrite) -> None:
+        del self._open[write.waits][write]
+        self._leaves -= write.leaves
+        several = self._of_key[write.key]
+        several.remove(write)
         if not several:
-            del self._of_key[one.key]
+            del self._of_key[write.key]
 
-    def _count(self, one: _OpenWrite, fact: Fact) -> None:
-        one.leaves += fact.leaves
+    def _count(self, write: _OpenWrite, fact: Fact) -> None:
+        write.leaves += fact.leaves
         self._leaves += fact.leaves
 
     def _overdue(self, now: float, most: int) -> Iterator[Joined | Fact]:
@@ -367,23 +367,25 @@ class Correlator:
                     self._remove(one)
                 yield from self._without_outcome(one)
 
-    def _without_outcome(self, one: _OpenWrite) -> Iterator[Joined | Fact]:
+    def _without_outcome(self, write: _OpenWrite) -> Iterator[Joined | Fact]:
         """Yield what is known of a write whose wait for an outcome is over."""
-        last, is_update = one.last, one.last.operation is Operation.UPDATE
-        if one.waits:
-            if one.mutates:
+        last, is_update = write.last, write.last.operation is Operation.UPDATE
+        if write.waits:
+            if write.mutates:
                 self.completeness.missing[Phase.OUTCOME] += 1
-                yield from self._refused(one)
-                intent, mutates = one.known()
+                yield from self._refused(write)
+                intent, mutates = write.known()
                 # Of a write that nobody changed, and that may have been refused, nothing is told.
                 if intent is not None and not intent.shows_same_as(last):
-                    lost = assemble(intent, mutates, last, one.first.time, (Phase.OUTCOME,))
+                    lost = assemble(intent, mutates, last, write.first.time, (Phase.OUTCOME,))
                     yield Joined(msgspec.structs.replace(lost, outcome=Outcome.UNSEEN), last)
             if is_update:
                 yield last
-        elif is_update and one.mutates and not (last.state is None or self._waits(_kind_of(last))):
+        elif (
+            is_update and write.mutates and not (last.state is None or self._waits(_kind_of(last)))
+        ):
             # Where no outcome is registered the last mutate call is all there will be.
-            yield Joined(assemble(*one.known(), last, one.first.time), one.first)
+            yield Joined(assemble(*write.known(), last, write.first.time), write.first)
 
     def _refused(self, one: _OpenWrite) -> Iterator[Joined | Fact]:
         """Yield a write as one that was refused, once.
@@ -398,12 +400,12 @@ class Correlator:
             yield Joined(write, one.first)
         one.is_told = True
 
-    def _missing(self, kind: _Registered, one: _OpenWrite | None) -> tuple[Phase, ...]:
+    def _missing(self, kind: _Registered, write: _OpenWrite | None) -> tuple[Phase, ...]:
         """Return the phases of a write that were not seen, though they are seen of other writes."""
         self.completeness.joined += 1
-        if one is not None and one.is_in_doubt:
+        if write is not None and write.is_in_doubt:
             return ()
-        seen = (Phase.INTENT, one and one.intent), (Phase.MUTATE, one and one.mutates)
+        seen = (Phase.INTENT, write and write.intent), (Phase.MUTATE, write and write.mutates)
         missing = tuple(
             phase for phase, calls in seen if not calls and kind in self._called_for[phase]
         )

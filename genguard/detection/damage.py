@@ -92,13 +92,13 @@ def is_broken(damage: Damage, stored: Mapping[str, Any]) -> bool:
     if observed is None:
         return False  # what cannot be read as a status is no longer what was damaged
     generation = get(stored, "metadata", "generation")
-    values = {one.key: one.after for one in changes({}, status if damage.fields else {})}
+    values = {change.key: change.after for change in changes({}, status if damage.fields else {})}
     return _is_left(damage, generation if type(generation) is int else 0, observed, values)
 
 
 def survives(damage: Damage, write: Write) -> bool:
     """Whether the damage is still there after a write of status, as far as the write shows it."""
-    left = {one.key: one.left for one in damage.fields}
+    left = {field.key: field.left for field in damage.fields}
     made = {one.key: one.after for one in write.content.admitted if left}
     return _is_left(damage, write.generation_after, write.observed_after, left | made)
 
@@ -111,7 +111,7 @@ def _is_left(
         any(still_lost(damage, observed))
         or (damage.ahead and 0 < generation < own)
         or (damage.behind is not None and own + damage.behind < generation)
-        or any(values.get(one.key) == one.left for one in damage.fields)
+        or any(values.get(field.key) == field.left for field in damage.fields)
     )
 
 
@@ -126,6 +126,10 @@ def _values(observed: Observed) -> dict[str | None, Generation | None]:
 
     Conditions without a type, or with a repeated one, cannot be told apart.
     """
-    kinds = Counter(one.type for one in observed.conditions)
-    told = (one for one in observed.conditions if one.type is not None and kinds[one.type] == 1)
+    kinds = Counter(condition.type for condition in observed.conditions)
+    told = (
+        condition
+        for condition in observed.conditions
+        if condition.type is not None and kinds[condition.type] == 1
+    )
     return {None: observed.own, **{one.type: one.observed for one in told}}

@@ -113,25 +113,25 @@ def _steps(made: Sequence[Change]) -> dict[_Step, str]:
 
     An item of a list that is added or removed as a whole is one field: what tells it apart is.
     """
-    items = {(one.key[:-1], one.removed) for one in made if _makes_item(one)}
+    items = {(change.key[:-1], change.removed) for change in made if _makes_item(change)}
     told: set[tuple[str, Path]] = set()
     found: dict[_Step, str] = {}
-    for one in made:
-        depths = range(2, len(one.key)) if items else ()
-        depth = next((n for n in depths if (one.key[:n], one.removed) in items), None)
-        key = one.key[:depth]
-        does = "removes" if one.removed else "adds" if one.added else "replaces"
+    for change in made:
+        depths = range(2, len(change.key)) if items else ()
+        depth = next((n for n in depths if (change.key[:n], change.removed) in items), None)
+        key = change.key[:depth]
+        does = "removes" if change.removed else "adds" if change.added else "replaces"
         if (does, key) not in told:
             told.add((does, key))
-            tokens = from_pointer(one.pointer)[:depth]
+            tokens = from_pointer(change.pointer)[:depth]
             names = [at if at == part else "*" for at, part in zip(tokens, key, strict=False)]
             found.setdefault((does, field_name(key, to_pointer(names))), to_pointer(tokens))
     worst = sorted(found, key=lambda step: _WORST_FIRST.index(step[0]))
     return {step: found[step] for step in worst[:_MOST_OF_WRITE]}
 
 
-def _makes_item(one: Change) -> bool:
+def _makes_item(change: Change) -> bool:
     """Whether it is the name by which an item is told from others, and comes or goes with it."""
-    field = one.key[-1]
-    item = str(one.key[-2]) if len(one.key) > 1 else ""
-    return (one.added or one.removed) and item.startswith((f"{field}#", f"{field}="))
+    field = change.key[-1]
+    item = str(change.key[-2]) if len(change.key) > 1 else ""
+    return (change.added or change.removed) and item.startswith((f"{field}#", f"{field}="))

@@ -137,7 +137,7 @@ class Detection:
         webhooks may change something.
         """
         if known and phase is not Phase.INTENT:
-            return any(one.compared_fields.changes for one in known)
+            return any(fact.compared_fields.changes for fact in known)
         if phase is Phase.OUTCOME:
             return False
         if was_refused:
@@ -257,11 +257,11 @@ class Detection:
         if known and not known[-1].shows_same_as(fact):
             self._suspects.changed(_kind_of(fact.key))
 
-    def _judge(self, one: Joined | Fact) -> None:
-        if isinstance(one, Fact):
-            self.ledger.miss(one.key, one.key.subresource, one.time)
+    def _judge(self, joined: Joined | Fact) -> None:
+        if isinstance(joined, Fact):
+            self.ledger.miss(joined.key, joined.key.subresource, joined.time)
             return
-        write, fact = one
+        write, fact = joined
         if write.outcome is not Outcome.UNSEEN:
             self._suspects.tally.note(write)
         if write.operation is Operation.UPDATE and write.outcome not in _NEVER_STORED:

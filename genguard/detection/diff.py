@@ -50,12 +50,14 @@ class Diff(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def weight(self) -> int:
         """Return how many leaves it counts as in the bounds: more if their paths are long."""
-        return sum([1 + len(one.pointer) // _LONG for one in self.changes])
+        return sum([1 + len(change.pointer) // _LONG for change in self.changes])
 
     @property
     def content_hash(self) -> Digest | None:
         """Return a hash of the leaves and their new values without times; None without leaves."""
-        parts = frozenset([(one.key, one.after) for one in self.changes if not one.holds_time])
+        parts = frozenset(
+            [(change.key, change.after) for change in self.changes if not change.holds_time]
+        )
         return as_digest(hash(parts) % _DIGESTS) if parts else None
 
 
@@ -121,7 +123,7 @@ class PartDiffs(msgspec.Struct, frozen=True, array_like=True, gc=False):
         """Return what is kept where there are no leaves, or no room for them."""
         diffs = msgspec.structs.astuple(self)
         known: Iterable[Any] = (
-            one if one is None else NOTATION if one else NO_DIFF for one in diffs
+            diff if diff is None else NOTATION if diff else NO_DIFF for diff in diffs
         )
         return _once(PartDiffs(*known))
 
@@ -138,7 +140,7 @@ NOTHING_DIFFERS: Final = PartDiffs(NO_DIFF, NO_DIFF)
 
 def asks_nothing(asked: Diff | None, made: Iterable[Change]) -> bool:
     """Whether nothing is asked for, but that a PUT leaves out what webhooks add."""
-    theirs = {one.key for one in made}
+    theirs = {change.key for change in made}
     return asked is not None and all(one.removed and one.key in theirs for one in asked)
 
 
@@ -174,33 +176,33 @@ def compare(
     Raises msgspec.MsgspecError and RecursionError for fields that cannot be decoded.
     """
     before, after = digests(stored, sent)
-    for one in earlier:
-        if one.before == before and one.after == after:
-            return one
+    for diff in earlier:
+        if diff.before == before and diff.after == after:
+            return diff
     return Diff(before, after, read(stored, sent, shows) if before != after else ())
 
 
-def together(one: Diff, other: Diff) -> Diff:
+def together(diff: Diff, other: Diff) -> Diff:
     """Join the differences in different fields of one object."""
-    if one == NO_DIFF:
+    if diff == NO_DIFF:
         return other
-    leaves = tuple(sorted((*one, *other), key=by_pointer)[:MOST_LEAVES])
-    return Diff(one.before + other.before, one.after + other.after, leaves)
+    leaves = tuple(sorted((*diff, *other), key=by_pointer)[:MOST_LEAVES])
+    return Diff(diff.before + other.before, diff.after + other.after, leaves)
 
 
-def between(one: Diff, other: Diff) -> Diff | None:
+def between(diff: Diff, other: Diff) -> Diff | None:
     """Return what differs from the result of one difference to that of the other.
 
     None where the two start from different objects, or where more leaves differ than are kept.
     An item of a list that only one side has moved is named by its index on the other side.
     """
-    if one.before != other.before:
+    if diff.before != other.before:
         return None
-    if one.after == other.after:
+    if diff.after == other.after:
         return NO_DIFF
-    left, right = ({change.key: change for change in side} for side in (one, other))
+    left, right = ({change.key: change for change in side} for side in (diff, other))
     # A field may have the name that an item of the list had which it replaced.
-    if len(left) < len(one) or len(right) < len(other) or not (one.is_whole and other.is_whole):
+    if len(left) < len(diff) or len(right) < len(other) or not (diff.is_whole and other.is_whole):
         return None
     steps = []
     at_end = {key: change for key, change in right.items() if not change.removed}
@@ -215,4 +217,4 @@ def between(one: Diff, other: Diff) -> Diff | None:
         if before != after:
             shown = shown_before, shown_after, at.holds_time
             steps.append(Change(key, at.pointer, before, after, *shown))
-    return diff_of(sorted(steps, key=by_pointer), one.after, other.after)
+    return diff_of(sorted(steps, key=by_pointer), diff.after, other.after)

@@ -118,7 +118,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def leaves(self) -> int:
         """Return how many leaves it counts as in the bounds."""
-        leaves = sum([one.weight for one in self.parts if one is not None])
+        leaves = sum([part.weight for part in self.parts if part is not None])
         return leaves + (self.observed.size + self.observed_before.size) // BYTES_OF_RECORD
 
     def shows_same_as(self, other: "Fact") -> bool:
@@ -144,7 +144,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def _made(fact: Fact) -> tuple[Digest | None, ...]:
-    return tuple([None if one is None else one.after for one in fact.parts])
+    return tuple([None if part is None else part.after for part in fact.parts])
 
 
 _requester: Final = lru_cache(_MOST_REQUESTERS)(Requester)

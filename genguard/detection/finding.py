@@ -66,12 +66,12 @@ def names_of(
     actors: Sequence[Actor], name: Callable[[Actor], str] = attrgetter("name")
 ) -> list[str]:
     """Return the names of actors; of two with one name each has its field manager as well."""
-    known = Counter((one.type, one.name) for one in actors)
+    known = Counter((actor.type, actor.name) for actor in actors)
     return [
-        f"{name(one)} as {one.field_manager}"
-        if one.field_manager and known[one.type, one.name] > 1
-        else name(one)
-        for one in actors
+        f"{name(actor)} as {actor.field_manager}"
+        if actor.field_manager and known[actor.type, actor.name] > 1
+        else name(actor)
+        for actor in actors
     ]
 
 

@@ -175,7 +175,7 @@ class FindingState(msgspec.Struct, gc=False):
         about: dict[str, Any] = {}
         if sign.blame in _MADE:
             webhooks, about = write.called.about(sign.paths, again=sign.reinvoked)
-        is_clear, is_whole = any(one.is_whole for one in self.accounts), write.is_seen_whole
+        is_clear, is_whole = any(account.is_whole for account in self.accounts), write.is_seen_whole
         if is_whole and not is_clear:
             # What was not seen of others makes nobody less certain.
             self.accounts = {}
@@ -204,17 +204,17 @@ class FindingState(msgspec.Struct, gc=False):
     @property
     def blames(self) -> set[Blame]:
         """Return between which phases the signs happened."""
-        return {one.blame for one in self.accounts}
+        return {account.blame for account in self.accounts}
 
     @property
     def users(self) -> set[str]:
         """Return the users who are blamed."""
-        return {each.user for one in self.accounts for each in one.requesters}
+        return {each.user for account in self.accounts for each in account.requesters}
 
     @property
     def webhooks(self) -> tuple[str, ...]:
         """Return the webhooks that may have done it, by name."""
-        called = [{*one.webhooks} for one in self.accounts if one.blame in _MADE]
+        called = [{*account.webhooks} for account in self.accounts if account.blame in _MADE]
         names = set().union(*called)
         # A candidate that was not there for every sign cannot be the only one to blame.
         return tuple(sorted(names.intersection(*called) or names))
@@ -232,7 +232,7 @@ class FindingState(msgspec.Struct, gc=False):
                 sets[policy, writer] += count * is_set
             for each in account.requesters:
                 often[Requester(each.user, each.manager)] += count
-        blames, blamed = self.blames, [x for one in self.accounts for x in one.requesters]
+        blames, blamed = self.blames, [x for account in self.accounts for x in account.requesters]
         is_sure = blames.isdisjoint((Blame.EITHER, Blame.SERVER))
         setters = {pair for pair, n in sets.items() if is_sure and 2 * n > writes[pair[1]]}
         likely = {policy for policy, _ in setters}
@@ -251,9 +251,13 @@ class FindingState(msgspec.Struct, gc=False):
             who = ("manager", one.manager, "") if is_manager(one.user) else by_user
             users.append(Actor(*who, confidence, tuple(several)))
         found = [
-            *(Actor("policy", one, "", Confidence.LIKELY) for one in names if one in likely),
+            *(Actor("policy", name, "", Confidence.LIKELY) for name in names if name in likely),
             *users,
-            *(Actor("policy", one, "", Confidence.POSSIBLE) for one in names if one not in likely),
+            *(
+                Actor("policy", name, "", Confidence.POSSIBLE)
+                for name in names
+                if name not in likely
+            ),
         ]
         requesters = sorted(found, key=lambda one: one.confidence.rank)
         webhooks = [

@@ -138,8 +138,8 @@ class Trials:
 
     def _sent_by(self, actors: Iterable[Actor]) -> list[Write]:
         """Return the writes in which actors set a field of the finding."""
-        users = {f"{MANAGER if one.type == 'manager' else ''}{one.name}" for one in actors}
-        by_them = (one for one in self._writes if one.requester.user in users)
+        users = {f"{MANAGER if actor.type == 'manager' else ''}{actor.name}" for actor in actors}
+        by_them = (write for write in self._writes if write.requester.user in users)
         return [one for one in by_them if self._harms(_sent(one))]
 
     def _harms(self, changes: Iterable[Change]) -> bool:
@@ -154,25 +154,25 @@ class Trials:
     def _fights_more(self, write: Write) -> bool:
         """Whether it sets a field that somebody else sets as well, and that is none of these."""
         others = [w for w in self._writes if w.requester.writer != write.requester.writer]
-        theirs = {one.key for other in others for one in _sent(other)}
-        mine = (one for one in _sent(write) if one.key in theirs and not one.holds_time)
+        theirs = {change.key for other in others for change in _sent(other)}
+        mine = (change for change in _sent(write) if change.key in theirs and not change.holds_time)
         return not all(map(self._is_in_paths, mine))
 
     def _also(self, scope: ScopeName) -> tuple[str, ...]:
         """Return which other fields webhooks changed in writes for which it is not called."""
         subject = self._found.subject
         others = (
-            one.writes
-            for name, one in self._histories.items()
-            if scope != "object" and name not in self._names and one.writes
-            if one.writes[0].kind[:2] == (subject.group, subject.resource)
+            history.writes
+            for name, history in self._histories.items()
+            if scope != "object" and name not in self._names and history.writes
+            if history.writes[0].kind[:2] == (subject.group, subject.resource)
         )
         beside = chain.from_iterable(islice(others, _MOST_OBJECTS))
         found = []
         for where, writes in (("these writes", self._writes), ("writes of other objects", beside)):
             left_out = filter(self._left_out(scope), writes)
             changes = chain.from_iterable(map(Write.of_webhooks, left_out))
-            if lost := [one for one in changes if not self._is_in_paths(one)]:
+            if lost := [change for change in changes if not self._is_in_paths(change)]:
                 found.append(f"{field_names(lost, subject)} in {where}")
         return tuple(found)
 
@@ -309,7 +309,7 @@ def with_fix(
         for text in texts
         if text.applies(known | names)
     ]
-    steps.sort(key=lambda one: (one[0], _falls_short(one[1].trial), one[1].lasting))
+    steps.sort(key=lambda step: (step[0], _falls_short(step[1].trial), step[1].lasting))
     fix = tuple(one for _, one in steps)
     return replace(found, fix=fix, diff=None if sample is None else shown_diff(sample))
 
@@ -331,17 +331,17 @@ class _About(NamedTuple):
         """Those who are named with confidence, where somebody has to change something."""
         is_own = not (self.found.above or self.plan.harmless)
         possible = Confidence.POSSIBLE
-        return [one for one in self.found.actors if is_own and one.confidence is not possible]
+        return [actor for actor in self.found.actors if is_own and actor.confidence is not possible]
 
     def known(self, installation: Installation) -> _Names:
         """Return what the words of steps name of the finding, and what `when` asks of it."""
         found, plan, where = self.found, self.plan, self.found.subject
         kind = kind_of(where.group, where.resource)
         pointers = found.paths
-        fields = [to_field_path(from_pointer(one)) for one in pointers]
-        indexed = [one for one in pointers if _INDEX.search(one)]
+        fields = [to_field_path(from_pointer(pointer)) for pointer in pointers]
+        indexed = [pointer for pointer in pointers if _INDEX.search(pointer)]
         paths = map(from_pointer, indexed)
-        jq = ("".join("[]?" if x.isdigit() else f".{json_line(x)}" for x in one) for one in paths)
+        jq = ("".join("[]?" if x.isdigit() else f".{json_line(x)}" for x in path) for path in paths)
         since = [f" (Kubernetes {x['since']} or newer)" for x in found.evidence if "since" in x]
         writer = plan.writer if kind or not plan.custom else f"{plan.writer} {plan.custom}"
         manifest, webhook = plan.manifest or writer, plan.webhook.format(newer="".join(since[-1:]))
@@ -356,7 +356,7 @@ class _About(NamedTuple):
             "any_kind": kind or "*",
             "paths": ", ".join(pointers),
             "pointers": pointers,
-            "plain": [one for one in pointers if one not in indexed],
+            "plain": [pointer for pointer in pointers if pointer not in indexed],
             "queries": list(dict.fromkeys(jq)),
             "field": "".join(fields[:1]),
             "fields": ", ".join(fields) or "the field",
@@ -367,11 +367,13 @@ class _About(NamedTuple):
             "restored": is_own and plan.restores and _is_restored(found),
             "lost": is_own and found.state != "resolved" and found.repair,
             "unknown": is_own and not self.sure,
-            "by_webhook": any(one.type == "webhook" for one in found.actors),
+            "by_webhook": any(actor.type == "webhook" for actor in found.actors),
             "recreation": found.detector == "recreation",
             "aks": any("admissionsenforcer" in (one.name, one.field_manager) for one in self.sure),
-            "rancher": any(one.endswith("/field.cattle.io~1publicEndpoints") for one in pointers),
-            "issued": plan.fights and any(one.endswith("/caBundle") for one in pointers),
+            "rancher": any(
+                pointer.endswith("/field.cattle.io~1publicEndpoints") for pointer in pointers
+            ),
+            "issued": plan.fights and any(pointer.endswith("/caBundle") for pointer in pointers),
         }
 
     def subjects(self, kind: str) -> Iterator[tuple[_Names, _Tried]]:
@@ -384,26 +386,26 @@ class _About(NamedTuple):
             yield from map(self._called, mine)
             return
         writers = [one for one in self.sure if one.type not in _CALLED]
-        kinds = {self._kind(one) for one in writers}
+        kinds = {self._kind(writer) for writer in writers}
         fought = self.plan.fights and len(writers) > 1
-        stays = {one.name: self.trials.stays(one) for one in writers}
+        stays = {writer.name: self.trials.stays(writer) for writer in writers}
         mine.sort(key=lambda one: fought and stays[one.name])
         is_one = mine and kind in _TOGETHER and not (fought and kind == "program")
         for at, who in enumerate([mine] if is_one else [[one] for one in mine]):
-            others = [one for one in writers if one not in who]
+            others = [writer for writer in writers if writer not in who]
             names = {
                 "name": _joined(who),
                 "others": _joined(others) or "whoever else sets it",
                 "fought": fought,
                 "scaled": fought and _AUTOSCALER in kinds and "/spec/replicas" in self.found.paths,
                 "first": not at and kinds <= {"program", "keeper"},
-                "steady": all(stays[who[0].name][2] < stays[one.name][2] for one in others),
+                "steady": all(stays[who[0].name][2] < stays[other.name][2] for other in others),
                 "built_in": stays[who[0].name][0],
-                "beside_built_in": any(stays[one.name][0] for one in others),
+                "beside_built_in": any(stays[other.name][0] for other in others),
                 "deletes": who[0] is self.found.actors[0],
                 "lacks": self.trials.lacks(who),
                 "stop": _stop_command(who[0]),
-                "removals": _yaml([{"op": "remove", "path": one} for one in self.found.paths]),
+                "removals": _yaml([{"op": "remove", "path": path} for path in self.found.paths]),
             }
             yield names, partial(self.trials.left_alone, others if kind == _AUTOSCALER else who)
 
@@ -416,7 +418,7 @@ class _About(NamedTuple):
         if tool == _AUTOSCALER or (tool and self.plan.fights):
             return tool
         # Of a person, or a script, with kubectl there is no program to correct.
-        if self.plan.scope == "status" and any(one.startswith(BY_HAND) for one in names):
+        if self.plan.scope == "status" and any(name.startswith(BY_HAND) for name in names):
             return "by_hand"
         # Of its own objects a tool is the controller.
         is_own = self.found.subject.group.endswith(("argoproj.io", "toolkit.fluxcd.io"))
@@ -492,7 +494,7 @@ def _is_set(at: str, steps: Sequence[str]) -> str:
 
 
 def _joined(actors: Iterable[Actor]) -> str:
-    return " and ".join(dict.fromkeys(one.name for one in actors))
+    return " and ".join(dict.fromkeys(actor.name for actor in actors))
 
 
 def _is_restored(found: Finding) -> bool:
@@ -501,7 +503,7 @@ def _is_restored(found: Finding) -> bool:
     An older number is no cleared one, and who leaves the value as it was has not cleared it.
     """
     known = [one["observedGeneration"] for one in found.evidence if "observedGeneration" in one]
-    is_cleared = not any(known[-1:]) and any(one.type == "webhook" for one in found.actors)
+    is_cleared = not any(known[-1:]) and any(actor.type == "webhook" for actor in found.actors)
     is_about_it = any(path.endswith("/observedGeneration") for path in found.paths)
     return is_about_it and (is_cleared or found.detector != "observed-generation-stalled")
 
@@ -509,16 +511,16 @@ def _is_restored(found: Finding) -> bool:
 def condition(found: Finding, scope: ScopeName, operation: str = "") -> dict[str, str]:
     """Return the scope in words, and name and expression of a matchCondition that leaves it out."""
     where, text = found.subject, load_advice().scopes[scope]
-    field = "".join(to_field_path(from_pointer(one)) for one in found.paths[:1])
+    field = "".join(to_field_path(from_pointer(path)) for path in found.paths[:1])
     names = msgspec.structs.asdict(where) | {"operation": operation, "field": field}
     name = _NOT_IN_A_NAME.sub("-", text.name.format_map(names).lower())
-    values = {key: json_line(one) for key, one in names.items()}
-    values["sets"] = " || ".join(_is_set("object", from_pointer(one)) for one in found.paths)
-    terms = [one for one in text.terms if "{namespace}" not in one or where.namespace]
+    values = {key: json_line(name) for key, name in names.items()}
+    values["sets"] = " || ".join(_is_set("object", from_pointer(path)) for path in found.paths)
+    terms = [term for term in text.terms if "{namespace}" not in term or where.namespace]
     return {
         "scope": text.words.format_map(names),
         "condition": name[:_LONGEST_NAME].strip("-"),
-        "expression": " || ".join(one.format_map(values) for one in terms),
+        "expression": " || ".join(term.format_map(values) for term in terms),
     }
 
 

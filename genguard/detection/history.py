@@ -114,7 +114,7 @@ class ObjectHistory(msgspec.Struct, gc=False):
         """
         if len(self.writes) <= WRITES_OF_AN_OBJECT:
             return 0  # it is over the bound of leaves
-        of_status = [not one.writes_more for one in self.writes]
+        of_status = [not write.writes_more for write in self.writes]
         return of_status.index(sum(of_status) > WRITES_OF_AN_OBJECT // 2)
 
     def _drop(self, place: int) -> None:
@@ -125,7 +125,7 @@ class ObjectHistory(msgspec.Struct, gc=False):
 
     def forget_leaves(self) -> None:
         """Drop the leaves of all writes; who, when, digests and numbers stay."""
-        self._set_writes(one.without_leaves() for one in self.writes)
+        self._set_writes(write.without_leaves() for write in self.writes)
         self.leaves = 0
 
     def confirm(self, now: Write) -> Write | None:
@@ -137,15 +137,15 @@ class ObjectHistory(msgspec.Struct, gc=False):
         if not self.writes or self.writes[-1].base == now.base:
             return None
         last = self.writes[-1].base
-        rivals = [one for one in self.writes if one.base == last and one.changed_anything]
-        if any(one.outcome is Outcome.STORED for one in rivals):
+        rivals = [write for write in self.writes if write.base == last and write.changed_anything]
+        if any(rival.outcome is Outcome.STORED for rival in rivals):
             return None  # it is known already
         if len(rivals) > 1:
-            rivals = [one for one in rivals if _is_kept(one, now)]
-        if not rivals or any(one.metadata_after != rivals[0].metadata_after for one in rivals):
+            rivals = [rival for rival in rivals if _is_kept(rival, now)]
+        if not rivals or any(rival.metadata_after != rivals[0].metadata_after for rival in rivals):
             return None
         found = msgspec.structs.replace(rivals[0], outcome=Outcome.STORED)
-        self._set_writes([found if one is rivals[0] else one for one in self.writes])
+        self._set_writes([found if write is rivals[0] else write for write in self.writes])
         return found
 
     def shows(self, write: Write) -> bool:
@@ -160,7 +160,7 @@ class ObjectHistory(msgspec.Struct, gc=False):
 
     def _set_writes(self, writes: Iterable[Write]) -> None:
         self.writes = tuple(writes)
-        self.stored = tuple([one for one in self.writes if one.outcome is Outcome.STORED])
+        self.stored = tuple([write for write in self.writes if write.outcome is Outcome.STORED])
 
     @property
     def unconfirmed(self) -> Write | None:
@@ -168,7 +168,7 @@ class ObjectHistory(msgspec.Struct, gc=False):
         last = self.writes[-1] if self.writes else None
         if last is None:
             return None
-        is_only = sum(one.base == last.base for one in self.writes) == 1
+        is_only = sum(write.base == last.base for write in self.writes) == 1
         return last if is_only and last.has_outcome and last.changed_anything else None
 
 

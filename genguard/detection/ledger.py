@@ -140,7 +140,7 @@ class Ledger:
 
     def damaged(self) -> list[FindingState]:
         """Return findings that are not resolved and whose damage is there, or may be."""
-        return [one for one in self._all() if one.harm]
+        return [state for state in self._all() if state.harm]
 
     def look(
         self, where: JoinKey | ObjectKey, is_broken: Callable[[Damage], bool], now: float
@@ -164,30 +164,30 @@ class Ledger:
         if self._is_told:
             return self._folded
         self._is_told = True  # but every write may change a choice between several webhooks
-        entries = sorted(self._all(), key=lambda one: (one.first, one.id))
-        causes, known, found = root_causes(entries), {one.id: one for one in entries}, []
+        entries = sorted(self._all(), key=lambda state: (state.first, state.id))
+        causes, known, found = root_causes(entries), {entry.id: entry for entry in entries}, []
         shared: defaultdict[str, Shared] = defaultdict(Counter)
-        for one in entries:
-            if Blame.OTHERS in one.blames:
-                names = one.webhooks
-                shared[one.detector].update((name, len(names) == 1) for name in names)
+        for entry in entries:
+            if Blame.OTHERS in entry.blames:
+                names = entry.webhooks
+                shared[entry.detector].update((name, len(names) == 1) for name in names)
 
         @cache
         def choose(detector: str, where: ResourceKind, names: tuple[str, ...]) -> Accused:
             return self._suspects.accused(names, shared[detector], where)
 
-        for one in entries:
+        for entry in entries:
             accused: Accused = ()
-            if names := one.webhooks:
-                where = one.object
-                kind = ResourceKind(where.group, where.resource, one.subresource)
-                names = self._suspects.by_age(names, one.first + self._ahead)
-                accused = choose(one.detector, kind, names)
+            if names := entry.webhooks:
+                where = entry.object
+                kind = ResourceKind(where.group, where.resource, entry.subresource)
+                names = self._suspects.by_age(names, entry.first + self._ahead)
+                accused = choose(entry.detector, kind, names)
                 self._is_told = self._is_told and len(names) <= 1
-            told, cause = self._told.get(one.id), causes.get(one.id, "")
+            told, cause = self._told.get(entry.id), causes.get(entry.id, "")
             if told is None or told[:2] != (cause, accused):
-                made = self._finding(one, known.get(cause), accused)
-                told = self._told[one.id] = cause, accused, made
+                made = self._finding(entry, known.get(cause), accused)
+                told = self._told[entry.id] = cause, accused, made
             found.append(told[2])
         if found != self._each:
             self._each, self._folded = found, fold(tuple(found))
@@ -195,7 +195,7 @@ class Ledger:
 
     def samples(self, ids: Collection[str]) -> dict[str, bytes]:
         """Return, by the id of the finding, the samples of those findings that have one."""
-        return {one.id: one.sample for one in self._all() if one.sample and one.id in ids}
+        return {state.id: state.sample for state in self._all() if state.sample and state.id in ids}
 
     def kept(self, room: int = MOST_BYTES) -> list[FindingState]:
         """Return each finding that is to be saved: those that are resolved lately are the last.
@@ -204,7 +204,9 @@ class Ledger:
         """
         order = self._in_order(room) if self.bytes > room else self._all()
         oldest, over = self._now - _RESOLVED_SECONDS, list[FindingState]()
-        over += (one for one in self._all() if one.state == "resolved" and one.last > oldest)
+        over += (
+            state for state in self._all() if state.state == "resolved" and state.last > oldest
+        )
         latest = nlargest(_MOST_RESOLVED, over, key=attrgetter("last"))
         return [*(one for one in order if one.state != "resolved"), *latest]
 
@@ -283,19 +285,19 @@ class Ledger:
         """
         held: dict[str, int] = {}
 
-        def rank(one: FindingState) -> tuple[float, ...]:
-            is_over, taken = one.state == "resolved", held.get(one.id, 0)
-            return is_over, not one.damage, -one.severity.rank, taken, -one.last
+        def rank(state: FindingState) -> tuple[float, ...]:
+            is_over, taken = state.state == "resolved", held.get(state.id, 0)
+            return is_over, not state.damage, -state.severity.rank, taken, -state.last
 
         for is_of in (_name_of, attrgetter("namespace")):
             taken: Counter[object] = Counter()
-            for one in sorted(self._all(), key=rank):
-                taken[is_of(one.object)] += one.size
-                held[one.id] = taken[is_of(one.object)]
+            for state in sorted(self._all(), key=rank):
+                taken[is_of(state.object)] += state.size
+                held[state.id] = taken[is_of(state.object)]
 
-        def place(one: FindingState) -> tuple[float, ...]:
-            is_spared = one.damage and held[one.id] <= room // 2
-            return one.state == "resolved", not is_spared, held[one.id], *rank(one)
+        def place(state: FindingState) -> tuple[float, ...]:
+            is_spared = state.damage and held[state.id] <= room // 2
+            return state.state == "resolved", not is_spared, held[state.id], *rank(state)
 
         return sorted(self._all(), key=place)
 
@@ -307,9 +309,9 @@ class Ledger:
         message = entry.message + (_NO_USERS if any(map(is_manager, entry.users)) else "")
         if why:
             blame = {"confidence": Confidence.POSSIBLE}
-            actors = tuple(msgspec.structs.replace(one, **blame) for one in actors)
+            actors = tuple(msgspec.structs.replace(actor, **blame) for actor in actors)
             message += f"; {why.detector} of {why.object.resource} makes it do so"
-        aged = [one.name for one in actors if one.type != "user"][:_MOST_NOTES]
+        aged = [actor.name for actor in actors if actor.type != "user"][:_MOST_NOTES]
         notes = [
             {"time": at, "actor": name, "note": f"{age[1]} {age[0]:.0f} s before the first sign"}
             for name in aged

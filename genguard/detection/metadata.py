@@ -49,7 +49,7 @@ def created_metadata(new: ObjectMeta, earlier: Sequence[Diff], *, reads: bool) -
 
     They name the map or the list alone: replicas share them, and nothing of it is contested yet.
     """
-    known = [one for one in earlier if one.changes or not reads]
+    known = [diff for diff in earlier if diff.changes or not reads]
     return compare({}, _fields(_told(new)), known, read=_read_maps if reads else lambda *_: ())
 
 
@@ -80,8 +80,8 @@ def _read(old: Fields, new: Fields, shows: Shows) -> Leaves:
     # That an item of a set is there may be told, but of a Secret.
     marks = shows if shows is Shows.NOTHING else Shows.ALL
     items = changes(_sets(old, shows), _sets(new, shows), marks, within="metadata")
-    found = [one for one in texts if is_cut or _is_told(one.key)]
-    found += [msgspec.structs.replace(one, pointer=to_pointer(one.key[:2])) for one in items]
+    found = [text for text in texts if is_cut or _is_told(text.key)]
+    found += [msgspec.structs.replace(item, pointer=to_pointer(item.key[:2])) for item in items]
     return tuple(sorted(found, key=by_pointer)[:MOST_LEAVES])
 
 
@@ -98,8 +98,12 @@ def _sets(fields: Fields, shows: Shows) -> Fields:
     owners = read_owners(fields.get(OWNERS, b"null"))
     finalizers = {item_name("name", name): name if is_named else True for name in names}
     uids = {
-        item_name("uid", one.uid): "controller" if one.controller else one.uid if is_named else True
-        for one in owners
+        item_name("uid", owner.uid): "controller"
+        if owner.controller
+        else owner.uid
+        if is_named
+        else True
+        for owner in owners
     }
     return fields_of({FINALIZERS: finalizers or None, OWNERS: uids or None})
 

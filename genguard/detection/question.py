@@ -93,7 +93,7 @@ def signal(
 
     The requester is blamed, unless other webhooks are.
     """
-    paths = dict.fromkeys(one if isinstance(one, str) else one.pointer for one in about)
+    paths = dict.fromkeys(change if isinstance(change, str) else change.pointer for change in about)
     requesters = () if blame is Blame.OTHERS else (write.requester,)
     fields = {"requesters": requesters, "minor": found.worst is Severity.INFO, **more}
     return found, Signal(blame, tuple(paths) or write.pointers(), message, **fields)
@@ -131,9 +131,9 @@ class Question:
 def all_of(questions: Sequence[Question]) -> Question:
     """Return one question with the rules of all of these, in their order."""
     whole = Question()
-    whole.seen = tuple(rule for one in questions for rule in one.seen)
-    whole.stored = tuple(rule for one in questions for rule in one.stored)
-    whole.joined = tuple(rule for one in questions for rule in one.joined)
+    whole.seen = tuple(rule for question in questions for rule in question.seen)
+    whole.stored = tuple(rule for question in questions for rule in question.stored)
+    whole.joined = tuple(rule for question in questions for rule in question.joined)
     return whole
 
 

@@ -96,9 +96,9 @@ def _created(
     called, implied = suspects.acting_in(fact.phase, request)
     is_intent = fact.phase is Phase.INTENT
     # An attempt before this one may be without leaves.
-    known = [one.compared_fields for one in earlier if one.compared_fields.changes]
+    known = [fact.compared_fields for fact in earlier if fact.compared_fields.changes]
     compared = compare({}, fields, known) if compares else Diff(*digests({}, fields))
-    told = [one.compared_metadata for one in earlier if one.compared_metadata is not None]
+    told = [fact.compared_metadata for fact in earlier if fact.compared_metadata is not None]
     # An attempt, or a phase, before this one may be without leaves, though it has metadata.
     reads = was_refused and (is_intent or all(one.changes for one in told if one))
     metadata = created_metadata(new.metadata, told, reads=reads)
@@ -139,16 +139,16 @@ def _updated(
     if phase is Phase.INTENT or (phase is Phase.MUTATE and Phase.INTENT in implied):
         earlier = ()  # it begins a write, whatever else has its key
     stored, sent = _fields(request, old), _fields(request, new)
-    fields = compare(stored, sent, [one.compared_fields for one in earlier], shows=shows)
+    fields = compare(stored, sent, [fact.compared_fields for fact in earlier], shows=shows)
     of_status = metadata = None
     if _may_take_status(reviewed, old, new):
-        known = [one.compared_status for one in earlier if one.compared_status is not None]
+        known = [fact.compared_status for fact in earlier if fact.compared_status is not None]
         of_status = compare(_status(old), _status(new), known, shows=shows)
     if request.subresource != "scale":  # a Scale has none of it
-        known = [one.compared_metadata for one in earlier if one.compared_metadata is not None]
+        known = [fact.compared_metadata for fact in earlier if fact.compared_metadata is not None]
         metadata = compare_metadata(old.metadata, new.metadata, known, shows=shows)
     parts = fields, of_status, metadata
-    same = next((one for one in earlier if one.parts == parts), None)
+    same = next((fact for fact in earlier if fact.parts == parts), None)
     new_parts: dict[str, Any] = {}
     if same is None:
         before = after = NOTHING_OBSERVED
@@ -254,7 +254,7 @@ def _gates_of_pod(key: JoinKey, old: ReviewedObject) -> tuple[Digest, ...] | Non
     gates = spec.readiness_gates or []
     if not spec.node_name or len(gates) > _MOST_GATES:
         return None
-    return tuple(digest_of(one.condition_type.encode()) for one in gates)
+    return tuple(digest_of(gate.condition_type.encode()) for gate in gates)
 
 
 class _Condition(msgspec.Struct):
@@ -276,7 +276,7 @@ def _likeness(shown: ReviewedObject, key: JoinKey) -> int:
     metadata = shown.metadata
     is_pod = (key.group, key.resource) == PODS
     parts = metadata.owner_references, metadata.labels if is_pod else msgspec.UNSET
-    return zlib.crc32(b"".join(one for one in parts if not isinstance(one, msgspec.UnsetType)))
+    return zlib.crc32(b"".join(part for part in parts if not isinstance(part, msgspec.UnsetType)))
 
 
 def is_finished(raw: msgspec.Raw | None) -> bool:
@@ -285,5 +285,8 @@ def is_finished(raw: msgspec.Raw | None) -> bool:
         status = _status_decoder.decode(raw or b"null") or _Status()
     except msgspec.ValidationError:
         return False  # a kind whose phase or conditions mean something else
-    done = (one.type in _DONE and one.status == "True" for one in status.conditions or ())
+    done = (
+        condition.type in _DONE and condition.status == "True"
+        for condition in status.conditions or ()
+    )
     return status.phase in _DONE or any(done)

@@ -101,7 +101,9 @@ class WriteDiff(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     @property
     def has_hidden_values(self) -> bool:
         """Whether letters stand for some of the values."""
-        return any(one.hidden for field in self.fields for one in field.states if one is not None)
+        return any(
+            state.hidden for field in self.fields for state in field.states if state is not None
+        )
 
 
 _encoder: Final = msgspec.json.Encoder()
@@ -133,7 +135,7 @@ def is_complete(write: Write) -> bool:
     """Whether all four states of a write are known."""
     content = write.content
     diffs = content.requested, content.webhook, content.admitted
-    return write.has_outcome and all(one is not None and one.is_whole for one in diffs)
+    return write.has_outcome and all(diff is not None and diff.is_whole for diff in diffs)
 
 
 def sample_of(write: Write, first: Sequence[str]) -> bytes | None:
@@ -142,7 +144,7 @@ def sample_of(write: Write, first: Sequence[str]) -> bytes | None:
     first  JSON Pointers: these fields, and what is below them, come first
     """
     pointers = frozenset(first)
-    found = sorted(values_of(write, {}), key=lambda one: _rank(one, pointers))
+    found = sorted(values_of(write, {}), key=lambda field: _rank(field, pointers))
     sizes = accumulate(len(_encoder.encode(one)) for one in found[:MOST_FIELDS])
     room = MOST_BYTES - _BYTES_OF_HEAD
     kept = [one for one, size in zip(found, sizes, strict=False) if size <= room]
@@ -152,9 +154,9 @@ def sample_of(write: Write, first: Sequence[str]) -> bytes | None:
     return _encoder.encode(WriteDiff(time, by.user[:256], by.manager, tuple(kept), more=more))
 
 
-def _rank(one: ShownField, first: frozenset[str]) -> tuple[int, str]:
-    rank = 1 if one.is_changed_by_webhooks else 2
-    return 0 if is_at_or_below(one.path, first) else rank, one.path
+def _rank(field: ShownField, first: frozenset[str]) -> tuple[int, str]:
+    rank = 1 if field.is_changed_by_webhooks else 2
+    return 0 if is_at_or_below(field.path, first) else rank, field.path
 
 
 def is_at_or_below(pointer: str, first: frozenset[str]) -> bool:
@@ -192,12 +194,12 @@ def _rows(
     """Yield each leaf that differs with its values before, asked, left and stored."""
     diffs = part.admitted, part.requested, part.webhook, part.reinvocation
     came, asked, *rounds = sides = [
-        None if one is None or not one.is_whole else {change.key: change for change in one}
-        for one in diffs
+        None if diff is None or not diff.is_whole else {change.key: change for change in diff}
+        for diff in diffs
     ]
-    for key in dict.fromkeys(chain.from_iterable(one or () for one in sides)):
+    for key in dict.fromkeys(chain.from_iterable(side or () for side in sides)):
         # The first two start at what was stored. What neither names came as it was stored.
-        at = next(one[key] for one in sides if one and key in one)
+        at = next(side[key] for side in sides if side and key in side)
         before = at.before, at.shown_before
         sent = left = _next(asked, key, before)
         for one in rounds:
@@ -230,7 +232,7 @@ def field_name(key: Path, pointer: str) -> str:
 
 def field_names(changes: Iterable[Change], of: ObjectKey) -> str:
     """Return the fields of changes for a message: `spec.replicas`, `a, b and 3 more`."""
-    names = [field_name(one.key, of.owned(one.pointer)) for one in changes]
+    names = [field_name(change.key, of.owned(change.pointer)) for change in changes]
     return listed(list(dict.fromkeys(names)), _MOST_NAMED)
 
 
@@ -240,15 +242,15 @@ def shown_diff(raw: bytes) -> WriteDiff | None:
         sample = _decoder.decode(raw)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
-    changed = [one for one in sample.fields if one.is_changed_by_webhooks]
+    changed = [field for field in sample.fields if field.is_changed_by_webhooks]
     # Of an item of a set no operation can be told.
     patch = tuple(_operation(one) for one in changed if one.path not in _SETS)
     return msgspec.structs.replace(sample, patch=patch)
 
 
-def _operation(one: ShownField) -> PatchedField:
-    made = one.left
+def _operation(field: ShownField) -> PatchedField:
+    made = field.left
     if made is None or made.absent:
-        return PatchedField("remove", one.path)
-    op = "add" if one.asked is not None and one.asked.absent else "replace"
-    return PatchedField(op, one.path, made.value, made.hidden)
+        return PatchedField("remove", field.path)
+    op = "add" if field.asked is not None and field.asked.absent else "replace"
+    return PatchedField(op, field.path, made.value, made.hidden)

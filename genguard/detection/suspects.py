@@ -110,9 +110,9 @@ class Suspects:
             if one.phase:
                 self._own.setdefault(one.phase, []).extend(one.match.rules)
         self._reads_names = any(
-            rule.get("resourceNames") for one in self.others for rule in one.match.rules
+            rule.get("resourceNames") for other in self.others for rule in other.match.rules
         )
-        self._reads_labels = any(one.match.objects for one in self.others)
+        self._reads_labels = any(other.match.objects for other in self.others)
         # A thread that still asks the old ones must not answer for the new ones.
         self._acting = lru_cache(_MOST_CALLED)(self.acting)
         self._of = lru_cache(_MOST_CALLED)(self._of_group)
@@ -141,7 +141,7 @@ class Suspects:
 
     def acting(self, write: Matched) -> Acting:
         """Return what rules and selectors say of such a write."""
-        found = [one for one in self.others if one.covers(write) is not Truth.FALSE]
+        found = [other for other in self.others if other.covers(write) is not Truth.FALSE]
         again = [one for one in found if one.reinvoked]
         called = Called(tuple(one.name for one in found), tuple(one.name for one in again))
         if self.may_change(write.writes):
@@ -201,7 +201,9 @@ class Suspects:
     def _conditional_in(self, request: AdmissionRequest) -> Sequence[Registration]:
         wire = request.wire
         place = ResourceKind(wire.resource.group, wire.resource.resource, wire.sub_resource)
-        return [one for one in self.others if one.conditions] if place in self._changed else ()
+        return (
+            [other for other in self.others if other.conditions] if place in self._changed else ()
+        )
 
     def policies_in(self, request: AdmissionRequest) -> tuple[Acted, ...]:
         """Return the policies that may have acted on a request."""
@@ -225,9 +227,9 @@ class Suspects:
             return
         write = matched(request)
         asked = [
-            (one, covers, one.match.is_exact(write))
-            for one in some
-            if (covers := one.covers(write)) is not Truth.FALSE
+            (registration, covers, registration.match.is_exact(write))
+            for registration in some
+            if (covers := registration.covers(write)) is not Truth.FALSE
         ]
         read = [text for one, _, is_exact in asked if is_exact for text in one.conditions]
         truths = self.conditions.evaluate(read, request) if self.conditions else {}
@@ -266,7 +268,7 @@ class Suspects:
         """
         if len(names) == 1 or self.named is not None:
             return tuple((name, Confidence.CERTAIN) for name in names)
-        doubts = {one.name: one.doubtful for one in self.others}
+        doubts = {other.name: other.doubtful for other in self.others}
         scores: dict[str, _Score] = {
             name: (
                 not shared[name, True],
@@ -280,7 +282,7 @@ class Suspects:
         first, *others = sorted(names, key=scores.__getitem__)
         stands_out = _stands_out(scores[first], scores[others[0]])
         sure = Confidence.LIKELY if stands_out else Confidence.POSSIBLE
-        return (first, sure), *((one, Confidence.POSSIBLE) for one in others)
+        return (first, sure), *((other, Confidence.POSSIBLE) for other in others)
 
 
 def _stands_out(first: _Score, second: _Score) -> bool:
@@ -295,10 +297,18 @@ def _stands_out(first: _Score, second: _Score) -> bool:
 
 def _between(registered: Sequence[Registration]) -> Iterator[Registration]:
     """The webhooks called after genguard's intent and before its mutate."""
-    intents = [one.configuration.encode() for one in registered if one.phase == "/intent"]
-    mutates = [one.configuration.encode() for one in registered if one.phase == "/mutate"]
-    for one in registered:
-        name = one.configuration.encode()
+    intents = [
+        registration.configuration.encode()
+        for registration in registered
+        if registration.phase == "/intent"
+    ]
+    mutates = [
+        registration.configuration.encode()
+        for registration in registered
+        if registration.phase == "/mutate"
+    ]
+    for registration in registered:
+        name = registration.configuration.encode()
         after = not intents or name > min(intents)
-        if not one.phase and after and (not mutates or name < max(mutates)):
-            yield one
+        if not registration.phase and after and (not mutates or name < max(mutates)):
+            yield registration

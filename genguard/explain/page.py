@@ -166,7 +166,7 @@ def _predicate(found: GenerationPredicate) -> Iterator[tuple[str, str]]:
         return
     more = {DELETION: _SAID["deletion"], STATUS: _SAID["status"]}
     passes, misses = (
-        "; ".join(f"{one} ({more[one]})" if one in shown else one for one in fields)
+        "; ".join(f"{field} ({more[field]})" if field in shown else field for field in fields)
         for fields, shown in ((found.passes, (DELETION,)), (found.misses, (STATUS,)))
     )
     yield "passes", passes or "nothing"
@@ -224,8 +224,8 @@ def _what_happened(diff: WriteDiff) -> Iterator[FindingLine]:
     yield FindingLine(f"in the write of {diff.user}{manager} at {diff.time}", "  ")
     rows = [
         _COLUMNS,
-        *((one.field, *("?" if each is None else each.text for each in one.states))
-          for one in diff.fields),
+        *((field.field, *("?" if each is None else each.text for each in field.states))
+          for field in diff.fields),
     ]  # fmt: skip
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     for row in rows:

@@ -85,7 +85,7 @@ def make_sarif(
     driver = {"name": "genguard", "semanticVersion": version, "rules": described}
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": made}
     if notes:
-        told = [{"level": "warning", "message": {"text": one}} for one in notes]
+        told = [{"level": "warning", "message": {"text": note}} for note in notes]
         run["invocations"] = [{"executionSuccessful": False, "toolExecutionNotifications": told}]
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 

@@ -42,7 +42,9 @@ class CustomResources:
     """The known custom resources, by (group, version, resource). Immutable."""
 
     def __init__(self, known: Iterable[CustomResource] = ()) -> None:
-        self._known: Final = {(one.group, one.version, one.resource): one for one in known}
+        self._known: Final = {
+            (resource.group, resource.version, resource.resource): resource for resource in known
+        }
         self._strategies: Final = {
             key: (one.status, custom_strategy(one)) for key, one in self._known.items()
         }

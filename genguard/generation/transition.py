@@ -84,8 +84,10 @@ def _resizable(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
 
 def _names(containers: Any) -> list[Any] | None:
     """Names in order; None for what is no list of objects."""
-    if isinstance(containers, list) and all(isinstance(one, dict) for one in containers):
-        return [one.get("name") for one in containers]
+    if isinstance(containers, list) and all(
+        isinstance(container, dict) for container in containers
+    ):
+        return [container.get("name") for container in containers]
     return None
 
 

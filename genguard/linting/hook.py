@@ -147,7 +147,7 @@ class Hook:
         """
         targets = [*targets_of(self)]
         return bool(targets) and all(
-            one.scope == "Cluster" or one.writes[:2] in _OF_CLUSTER for one in targets
+            target.scope == "Cluster" or target.writes[:2] in _OF_CLUSTER for target in targets
         )
 
     @property
@@ -229,7 +229,7 @@ def texts(value: Any) -> tuple[str, ...]:
 def _requires(selector: Any) -> bool:
     """Whether a selector wants a label, and not only that one is absent or has other values."""
     expressions = (mapping(one) for one in items(mapping(selector).get("matchExpressions")))
-    wants = any(one.get("operator") in ("In", "Exists") for one in expressions)
+    wants = any(expression.get("operator") in ("In", "Exists") for expression in expressions)
     return wants or bool(mapping(selector).get("matchLabels"))
 
 
@@ -246,6 +246,6 @@ def targets_of(hook: Hook) -> Iterator[Target]:
             yield Target(Writes(*one), "Cluster" if rule["scope"] == "Cluster" else "Namespaced")
 
 
-def overlap(one: Hook, other: Hook) -> bool:
+def overlap(hook: Hook, other: Hook) -> bool:
     """Whether some request matches the rules of both webhooks."""
-    return bool(one.covering(*targets_of(other)) or other.covering(*targets_of(one)))
+    return bool(hook.covering(*targets_of(other)) or other.covering(*targets_of(hook)))

@@ -75,15 +75,15 @@ def to_sarif(
     """
     results = [
         SarifResult(
-            rule=one.id,
-            level=_LEVELS[one.severity],
-            subject=one.subject,
-            field=one.field,
-            message=one.message,
-            kinds=(DEFINITION,) if one.definition else (MUTATING, VALIDATING),
-            name=one.subject.partition("/")[0],
+            rule=finding.id,
+            level=_LEVELS[finding.severity],
+            subject=finding.subject,
+            field=finding.field,
+            message=finding.message,
+            kinds=(DEFINITION,) if finding.definition else (MUTATING, VALIDATING),
+            name=finding.subject.partition("/")[0],
         )
-        for one in findings
+        for finding in findings
     ]
     reasons = {one.id: one.reason for one in CHECKS}
     return make_sarif(reasons, results, texts, version=version, fingerprint=_FINGERPRINT)

@@ -51,7 +51,7 @@ class Restored(NamedTuple):
         document = {"status": msgspec.json.decode(status)}
         found = [(path, get(document, *map(str, path))) for path in self.paths]
         fields = [(path, msgspec.json.encode(one)) for path, one in found if not cleared(one)]
-        return Intended(kept, tuple(one for one in fields if len(one[1]) <= _LONGEST_VALUE))
+        return Intended(kept, tuple(field for field in fields if len(field[1]) <= _LONGEST_VALUE))
 
     def hold(self, sent: Intended) -> Intended:
         """Of what another one says that a write asked for: what `read` could have found."""

@@ -111,7 +111,7 @@ def read_owners(references: bytes | msgspec.Raw) -> tuple[Owner, ...]:
 
 
 def _controller(owners: Iterable[Owner]) -> Owner:
-    return next((one for one in owners if one.controller), Owner())
+    return next((owner for owner in owners if owner.controller), Owner())
 
 
 def read_owner_uid(references: msgspec.Raw | msgspec.UnsetType) -> str:

@@ -60,21 +60,27 @@ class Observed(msgspec.Struct, frozen=True, array_like=True, gc=False):
         """No value is cleared."""
         if self.own is None:
             return False
-        return None not in [one.observed for one in self.conditions if one.type is not None]
+        return None not in [
+            condition.observed for condition in self.conditions if condition.type is not None
+        ]
 
     @property
     def anything(self) -> bool:
         """Some value is set."""
         if self.own is not None:
             return True
-        return any(one.observed is not None for one in self.conditions if one.type is not None)
+        return any(
+            condition.observed is not None
+            for condition in self.conditions
+            if condition.type is not None
+        )
 
     @property
     def size(self) -> int:
         """About how many bytes of memory it takes, at four a character of a type."""
         size = _BYTES_OF_OBSERVED
-        for one in self.conditions:
-            size += _BYTES_OF_CONDITION + (4 * len(one.type) if one.type else 0)
+        for condition in self.conditions:
+            size += _BYTES_OF_CONDITION + (4 * len(condition.type) if condition.type else 0)
         return size
 
 
@@ -124,7 +130,10 @@ def read_observed(status: msgspec.Raw | None) -> Observed | None:
     found = Observed(
         own,
         tuple(
-            [Condition(_type(one.type), _generation(one.observed_generation)) for one in conditions]
+            [
+                Condition(_type(condition.type), _generation(condition.observed_generation))
+                for condition in conditions
+            ]
         ),
         is_zero,
     )
@@ -156,7 +165,7 @@ def could_be_read(observed: Observed) -> tuple[bool, bool]:
 
     Others than read_observed make an Observed too: replicas share it.
     """
-    values = [one.observed for one in observed.conditions]
+    values = [condition.observed for condition in observed.conditions]
     own, *others = (one in (_FOREIGN, _generation(one)) for one in (observed.own, *values))
     return own, len(values) <= _MOST_CONDITIONS and all(others)
 

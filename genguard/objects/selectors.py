@@ -62,7 +62,7 @@ def parse_label_selector(text: str) -> list[Requirement]:
     """
     # At the commas that stand outside of parentheses.
     parts = re.split(r",(?![^()]*\))", text)
-    return [_parse_requirement(one.strip()) for one in parts if one.strip()]
+    return [_parse_requirement(part.strip()) for part in parts if part.strip()]
 
 
 def _parse_requirement(text: str) -> Requirement:
@@ -88,8 +88,10 @@ def matches_labels(
     equal = (selector.get("matchLabels") or {}).items()
     wanted = [Requirement(key, "In", (value,)) for key, value in equal]
     wanted += [
-        Requirement(one.get("key", ""), one.get("operator"), one.get("values") or ())
-        for one in selector.get("matchExpressions") or ()
+        Requirement(
+            expression.get("key", ""), expression.get("operator"), expression.get("values") or ()
+        )
+        for expression in selector.get("matchExpressions") or ()
     ]
     return every(one.judge(labels, complete=complete) for one in wanted)
 

@@ -49,8 +49,8 @@ class Served:
 def by_name(kinds: Iterable[Served]) -> dict[str, Served]:
     """Return the preferred version of each kind by its name, in the order of discovery."""
     found: dict[str, Served] = {}
-    for one in kinds:
-        found.setdefault(str(one), one)
+    for kind in kinds:
+        found.setdefault(str(kind), kind)
     return found
 
 
@@ -83,19 +83,19 @@ def read_resources(group_version: str, listed: Mapping[str, Any]) -> Iterator[Se
     group, slash, version = group_version.partition("/")
     if not slash:
         group, version = "", group
-    names = {one["name"] for one in listed.get("resources") or ()}
-    for one in listed.get("resources") or ():
-        if "/" not in one["name"]:
+    names = {resource["name"] for resource in listed.get("resources") or ()}
+    for resource in listed.get("resources") or ():
+        if "/" not in resource["name"]:
             yield Served(
                 group=group,
                 version=version,
-                resource=one["name"],
-                singular=one.get("singularName", ""),
-                kind=one["kind"],
-                short_names=tuple(one.get("shortNames") or ()),
-                namespaced=bool(one["namespaced"]),
-                has_status=f"{one['name']}/status" in names,
-                watchable={"list", "watch"} <= set(one.get("verbs") or ()),
+                resource=resource["name"],
+                singular=resource.get("singularName", ""),
+                kind=resource["kind"],
+                short_names=tuple(resource.get("shortNames") or ()),
+                namespaced=bool(resource["namespaced"]),
+                has_status=f"{resource['name']}/status" in names,
+                watchable={"list", "watch"} <= set(resource.get("verbs") or ()),
             )
 
 

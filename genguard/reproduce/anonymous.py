@@ -42,7 +42,7 @@ _words: Final = {
 """The words of kept.yaml, which explains them."""
 _DEEP: Final = _words["maps"] - _words["shaped"]
 """Maps below which all is the user's."""
-_USERS: Final = _words["users"].union(f"{_OF_SYSTEM}{one}" for one in _words["accounts"])
+_USERS: Final = _words["users"].union(f"{_OF_SYSTEM}{account}" for account in _words["accounts"])
 
 
 class Anonymous:
@@ -157,7 +157,7 @@ class Anonymous:
     def _user_info(self, info: Document) -> Document:
         made: Document = {"username": self._user(info.get("username", ""))}
         extra = {
-            key: [self._named("process", one) for one in values]
+            key: [self._named("process", value) for value in values]
             for key, values in (info.get("extra") or {}).items()
             if values and key.startswith(_EXTRA)
         }

@@ -140,7 +140,7 @@ def loop_of(
     order = order if effects else _never_idle(made, order)
     if len(order) > 1 and order[0][0] == order[-1][0]:
         order = order[:-1]  # it is played again and again
-    users = [one.name for one in found.actors if one.type == "user"]
+    users = [actor.name for actor in found.actors if actor.type == "user"]
     numbers = {one.field for write in made for one in write.held}
     return Loop(
         "info" if severity == "info" else "warning",
@@ -171,7 +171,7 @@ def _pace(writes: Sequence[RecordedWrite]) -> float:
 
 
 def _is_by_webhook(effects: Sequence[Effect], found: Finding) -> bool:
-    changed = [to_pointer(one.field) for one in effects]
+    changed = [to_pointer(effect.field) for effect in effects]
     return any(
         not found.paths or f"{path}/".startswith(f"{at}/") or f"{at}/".startswith(f"{path}/")
         for at in changed
@@ -187,12 +187,12 @@ def _write_of(
     writes  all of the recording, which show the numbers of other objects at the time
     """
     request = several[0].request
-    pairs = [one.asked for one in several]
+    pairs = [write.asked for write in several]
     verb = _VERBS[request["operation"]]
     based = [[get(one, "metadata", "resourceVersion") for one in pair] for pair in pairs]
     if verb == "patch" and all(stored != sent for stored, sent in based):
         verb = "put"
-    changes = [_change_of(one, verb, is_refused=is_refused) for one in several]
+    changes = [_change_of(write, verb, is_refused=is_refused) for write in several]
     values: dict[Field, list[Any]] = {}
     held: dict[Field, list[set[Held]]] = {}
     for write, (old, new) in zip(several, pairs, strict=True) if verb == "patch" else ():
@@ -348,7 +348,7 @@ def _other_values(change: Any) -> Any:
 def _beginning(writes: Sequence[RecordedWrite], numbers: AbstractSet[Field]) -> Iterator[Document]:
     """Yield the objects that are there before the first write, without fields of numbers."""
     seen = set()
-    for write in sorted(writes, key=lambda one: one.asked[0].get("kind") == "Scale"):
+    for write in sorted(writes, key=lambda write: write.asked[0].get("kind") == "Scale"):
         where, (old, _), request = write.object, write.asked, write.request
         if where not in seen:
             seen.add(where)
@@ -397,5 +397,7 @@ def _differences(old: Any, new: Any, field: Field = ()) -> Iterator[tuple[Field,
 
 def _is_renewed(values: Sequence[Any]) -> bool:
     """Whether a field never had the same text or number again."""
-    plain = [one for one in values if isinstance(one, str | int) and not isinstance(one, bool)]
+    plain = [
+        value for value in values if isinstance(value, str | int) and not isinstance(value, bool)
+    ]
     return 1 < len(plain) == len(values) == len(set(plain))

@@ -124,7 +124,7 @@ def encode(writes: Iterable[RecordedWrite]) -> list[bytes]:
     lines = sorted(
         (line for write in writes for line in write), key=lambda one: moment(one["time"])
     )
-    return [json.dumps(one, separators=(",", ":")).encode() for one in lines]
+    return [json.dumps(line, separators=(",", ":")).encode() for line in lines]
 
 
 def moment(text: str) -> datetime:

@@ -47,23 +47,23 @@ def reduced(
     known = set(map(what_of, findings_in(writes, new_replay)))
 
     def holds(some: Sequence[RecordedWrite]) -> bool:
-        found = [one for one in findings_in(some, new_replay) if one.objects is None]
+        found = [finding for finding in findings_in(some, new_replay) if finding.objects is None]
         is_there = any(_is_same(sought, one) for one in found)
         return is_there and known.issuperset(map(what_of, found))
 
-    own = [one for one in writes if one.object == what_of(sought)[1]]
+    own = [write for write in writes if write.object == what_of(sought)[1]]
     start = own if holds(own) else list(writes)
     if not holds(start):
         raise NotFoundError("these writes do not give the finding")
     return _with_fewest_fields(minimal(_shortest_beginning(start, holds), holds), holds)
 
 
-def _is_same(one: Finding, other: Finding) -> bool:
+def _is_same(finding: Finding, other: Finding) -> bool:
     """Whether a finding of fewer writes is the same: of its fields one is enough."""
-    whose = [[(who.type, who.name) for who in each.actors[:1]] for each in (one, other)]
-    if what_of(one) != what_of(other) or whose[0] != whose[1]:
+    whose = [[(who.type, who.name) for who in each.actors[:1]] for each in (finding, other)]
+    if what_of(finding) != what_of(other) or whose[0] != whose[1]:
         return False
-    return one.paths == other.paths or not {*one.paths}.isdisjoint(other.paths)
+    return finding.paths == other.paths or not {*finding.paths}.isdisjoint(other.paths)
 
 
 def minimal(items: Sequence[T], holds: Callable[[list[T]], bool]) -> list[T]:
@@ -109,7 +109,7 @@ def _with_fewest_fields(
     level: set[Field] = {()}
     while level:
         fields = [one for one in every if one[:-1] in level]
-        free = [one for one in fields if one not in _IDENTITY]
+        free = [field for field in fields if field not in _IDENTITY]
         gone = gone.union(free)
 
         def still(some: list[Field], gone: frozenset[Field] = gone) -> bool:

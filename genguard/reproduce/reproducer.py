@@ -61,12 +61,16 @@ def reproducer(
     small = reduced(writes, found, new_replay)
     names = Anonymous(small)
     made, wanted = (small, what_of(found)) if keeps_names else (names.writes, names.what_of(found))
-    with_status = {one.object[0] for one in writes if one.request.get("subResource") == "status"}
+    with_status = {
+        write.object[0] for write in writes if write.request.get("subResource") == "status"
+    }
     definitions = tuple(_definitions(small, made, with_status))
     options = ReviewOptions(
         audit_only=True,
         server_version=server_version,
-        custom_resources=tuple(one for each in definitions for one in from_definition(each)),
+        custom_resources=tuple(
+            resource for each in definitions for resource in from_definition(each)
+        ),
     )
     again = findings_in(made, lambda: Replay(options))
     same = next((one for one in again if what_of(one) == wanted), None)
@@ -75,7 +79,7 @@ def reproducer(
             "the finding is not made with other names, or not without the registrations of the "
             "cluster"
         )
-    answered = {one.object[0] for one in writes if one[-1]["phase"] == "outcome"}
+    answered = {write.object[0] for write in writes if write[-1]["phase"] == "outcome"}
     played = [
         one if old.object[0] in answered else RecordedWrite((*one, {**one[-1], "phase": "outcome"}))
         for old, one in zip(small, made, strict=True)  # of others nobody knows what was refused
@@ -139,9 +143,9 @@ def _json(value: Any) -> bytes:
 def _readme(made: Reproducer) -> str:
     loop, found = made.loop, made.found
     names = "readme.md", "try_writer.md" if loop.culprit else "try_webhook.md"
-    template, how_to_try = (_FILES.joinpath(one).read_text() for one in names)
+    template, how_to_try = (_FILES.joinpath(name).read_text() for name in names)
     plan = load_advice().plan(found.detector)
-    fields = ", ".join(f"`{to_field_path(from_pointer(one))}`" for one in found.paths)
+    fields = ", ".join(f"`{to_field_path(from_pointer(path))}`" for path in found.paths)
     steps = {"writes": loop.writes, **({"effects": loop.effects} if loop.effects else {})}
     return template.format(
         detector=found.detector,

@@ -52,7 +52,7 @@ class FlipStatus:
         for written in (each.strip() for each in resources):
             name, _, group = written.partition(".")
             versions = custom.versions(group, name)
-            good = [one for one in versions if not _why_not(one)]
+            good = [version for version in versions if not _why_not(version)]
             if good:
                 flipped |= {(one.group, one.version, one.resource) for one in good}
             elif versions:
@@ -83,16 +83,16 @@ class FlipStatus:
         if conditions is None or _flippable(conditions) != _flippable(_conditions(old) or []):
             return ()
         time = datetime.fromtimestamp(int(review.at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        wanted = [_flip(one, time) for one in conditions]
-        present = [one.get("type") for one in conditions]
+        wanted = [_flip(condition, time) for condition in conditions]
+        present = [condition.get("type") for condition in conditions]
         wanted += [_flip({"type": each}, time) for each in FLIPPED if each not in present]
         return () if wanted == conditions else (Edit(("status", "conditions"), wanted),)
 
 
-def _why_not(one: CustomResource) -> str:
-    if one.status is not StatusSubresource.ABSENT:
+def _why_not(resource: CustomResource) -> str:
+    if resource.status is not StatusSubresource.ABSENT:
         return "it has a status subresource: the API server drops a status sent along with spec"
-    return one.condition_fault
+    return resource.condition_fault
 
 
 def _conditions(reviewed: ReviewedObject) -> _Conditions | None:
@@ -101,13 +101,15 @@ def _conditions(reviewed: ReviewedObject) -> _Conditions | None:
     conditions = status.get("conditions") if isinstance(status, dict) else ABSENT
     if conditions is None:
         return []
-    if not isinstance(conditions, list) or not all(isinstance(one, dict) for one in conditions):
+    if not isinstance(conditions, list) or not all(
+        isinstance(condition, dict) for condition in conditions
+    ):
         return None
     return conditions
 
 
 def _flippable(conditions: _Conditions) -> _Conditions:
-    return [one for one in conditions if _status_of(one) is not None]
+    return [condition for condition in conditions if _status_of(condition) is not None]
 
 
 def _flip(condition: dict[str, Any], time: str) -> dict[str, Any]:

@@ -52,7 +52,9 @@ def aggregate(view: StatusView, children: Sequence[StatusView]) -> StatusView:
     reasons = dict.fromkeys(view.reasons)
     reasons.update(dict.fromkeys(summary.reasons))
     for child in leaving[:MOST_LEAVES]:
-        said = (one.note for one in child.reasons if one.path == "metadata.deletionTimestamp")
+        said = (
+            reason.note for reason in child.reasons if reason.path == "metadata.deletionTimestamp"
+        )
         note = next(said, "") if child.kind == "Pod" and not child.group else ""
         reason = Reason("metadata.deletionTimestamp", "set", "gone", note, Blocks.SETTLED)
         reasons[_prefix_path(child, reason)] = None
@@ -75,16 +77,16 @@ def aggregate(view: StatusView, children: Sequence[StatusView]) -> StatusView:
 def summarize(views: Iterable[StatusView]) -> Summary:
     """Return one answer for several objects: roots, or the children that an owner counts."""
     members = list(views)
-    blocked = [one for one in members if one.ready is not True or not one.settled]
+    blocked = [member for member in members if member.ready is not True or not member.settled]
     some, more = blocked[:MOST_LEAVES], len(blocked) - MOST_LEAVES
     leaves = [_prefix_path(one, reason) for one in some for reason in _deepest(one.reasons)]
     if more > 0:
         leaves.append(remark("objects", have=more, note="more objects that block"))
-    counts = Counter(one.health for one in members)
+    counts = Counter(member.health for member in members)
     return Summary(
         len(members),
-        _all_of({one.ready for one in members}),
-        all(one.settled for one in members),
+        _all_of({member.ready for member in members}),
+        all(member.settled for member in members),
         max(counts, key=_WORST.__getitem__, default=Health.GREEN),
         tuple(counts[one] for one in Health),
         tuple(leaves),

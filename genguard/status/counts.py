@@ -115,10 +115,10 @@ class KindCounts:
             self.observation.measure(after.intent_at, before.observed_at, after.observed_at)
             self.reconcile.measure(after.intent_at, before.settled_at, after.settled_at)
 
-    def _is_behind(self, one: TrackedState) -> bool:
-        if one.observed is None:
-            return one.generation > 0 and self.always_observes
-        return one.observed < one.generation
+    def _is_behind(self, state: TrackedState) -> bool:
+        if state.observed is None:
+            return state.generation > 0 and self.always_observes
+        return state.observed < state.generation
 
 
 class CountsByKind:

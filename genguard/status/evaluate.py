@@ -113,7 +113,7 @@ def evaluate(
     )
     if not children and not dependents:
         return view
-    kept = [msgspec.structs.replace(one, deleting=False) for one in dependents]
+    kept = [msgspec.structs.replace(dependent, deleting=False) for dependent in dependents]
     whole = aggregate(view, [*children, *kept])
     if whole.settled is settled:
         return whole
@@ -197,7 +197,7 @@ def _evaluate_deleting(obj: CheckedObject) -> KindVerdict:
 
 def _what_holds_namespace(obj: CheckedObject) -> str:
     """Say which conditions keep it (kubernetes pkg/controller/namespace/deletion)."""
-    held = [one.type for one in obj.conditions().values() if one.status == "True"]
+    held = [condition.type for condition in obj.conditions().values() if condition.status == "True"]
     if not held:
         return "it is being deleted"
     return f"it waits for what its conditions say: {listed(held, MOST_NAMED)}"
@@ -266,7 +266,11 @@ def _add_declared_conditions(obj: CheckedObject, verdict: KindVerdict) -> KindVe
     Source: sigs.k8s.io/cli-utils pkg/kstatus/README.md.
     """
     listed_conditions = items(obj.status.get("conditions"))
-    true = (get(one, "type") for one in listed_conditions if get(one, "status") == "True")
+    true = (
+        get(condition, "type")
+        for condition in listed_conditions
+        if get(condition, "status") == "True"
+    )
     if not any(name in _DECLARED for name in true):
         return verdict  # a rule that reads no conditions does not mind if they are malformed
     conditions = obj.conditions()
@@ -275,8 +279,8 @@ def _add_declared_conditions(obj: CheckedObject, verdict: KindVerdict) -> KindVe
     stalled, reconciling = conditions.true("Stalled"), conditions.true("Reconciling")
     if stalled is not None and not stalled.stale(obj.generation):
         reasons = [
-            one._replace(blocks=Blocks.READY) if one.blocks is Blocks.BOTH else one
-            for one in reasons
+            reason._replace(blocks=Blocks.READY) if reason.blocks is Blocks.BOTH else reason
+            for reason in reasons
         ]
         reasons.append(stalled.blocking("False", Blocks.READY))
         failed = True

@@ -304,7 +304,7 @@ def _facts(expression: str, key: Key, obj: CheckedObject) -> list[_Fact]:
         found.append((f"status.conditions[{name}]", have, note))
     # What is True is seldom what is missing, and what is absent seldom what is in the way.
     unlikely = "True" if key is Key.CURRENT else ABSENT
-    found = [one for one in found if one[1] != unlikely] or found
+    found = [fact for fact in found if fact[1] != unlikely] or found
     for path in dict.fromkeys(_PATH.findall(expression)):
         steps = path.replace("?", "").split(".")
         while len(steps) > 2 and get(obj.status, *steps[1:-1]) is ABSENT:  # noqa: PLR2004 - status.x
@@ -329,16 +329,18 @@ def _facts_of_items(
     named = {*listed, *(name for _, name in _TYPE_IS.findall(expression))}
     if not items:
         yield path, 0, "nobody has reported on it"
-    for index, item in enumerate(one for one in items if isinstance(one, dict)):
+    for index, item in enumerate(item for item in items if isinstance(item, dict)):
         names = (get(item, key) for key in ("name", "parentRef", "ancestorRef"))
-        name = next((one for one in names if one is not ABSENT), index)
+        name = next((name for name in names if name is not ABSENT), index)
         name = name.get("name", index) if isinstance(name, dict) else name
         try:
             conditions = Conditions.of((f"{path}[{short_word(name)}]", item))
         except ValueError:
             continue
-        for one in conditions.values():
-            is_old = key is Key.CURRENT and one.stale(obj.generation)
-            if (one.type in named or is_old) and (one.status != "True" or is_old):
-                note = ", ".join(filter(None, (one.note, "of an older spec" if is_old else "")))
-                yield one.path, short_word(one.status), note
+        for condition in conditions.values():
+            is_old = key is Key.CURRENT and condition.stale(obj.generation)
+            if (condition.type in named or is_old) and (condition.status != "True" or is_old):
+                note = ", ".join(
+                    filter(None, (condition.note, "of an older spec" if is_old else ""))
+                )
+                yield condition.path, short_word(condition.status), note

@@ -78,7 +78,7 @@ def _owned_conditions(entry: Any) -> Iterator[tuple[str, list[str]]]:
         except (msgspec.DecodeError, RecursionError):
             continue
         if isinstance(name, str):
-            yield name, [one.removeprefix(_FIELD) for one in fields if one.startswith(_FIELD)]
+            yield name, [field.removeprefix(_FIELD) for field in fields if field.startswith(_FIELD)]
 
 
 def without_published(document: Document) -> Document:
@@ -91,7 +91,7 @@ def without_published(document: Document) -> Document:
     conditions = get(document, "status", "conditions")
     if not mine or not isinstance(conditions, list):
         return document
-    left = [one for one in conditions if get(one, "type") not in mine]
+    left = [condition for condition in conditions if get(condition, "type") not in mine]
     status = {key: value for key, value in document["status"].items() if key != "conditions"}
     if left:
         status["conditions"] = left
@@ -170,8 +170,8 @@ def verdicts(view: StatusView) -> dict[str, Verdict]:
     why = {True: "Ready", False: going, None: "NotObserved"}[view.ready]
     ready = {True: "True", False: "False", None: "Unknown"}[view.ready]
     settled = "Settled" if view.settled else "Deleting" if view.deleting else "InProgress"
-    message = _message(one for one in view.reasons if one.against_ready)
-    unsettled = _message(one for one in view.reasons if one.against_settled)
+    message = _message(reason for reason in view.reasons if reason.against_ready)
+    unsettled = _message(reason for reason in view.reasons if reason.against_settled)
     return {
         READY: Verdict(READY, ready, why, message, view.generation),
         SETTLED: Verdict(SETTLED, str(view.settled), settled, unsettled, view.generation),

@@ -218,7 +218,7 @@ def read_probes(obj: CheckedObject) -> Probes:
 
 def combine(answers: list[bool | None]) -> bool | None:
     """Combine by AND the answers of those that say anything; None when nobody does."""
-    said = [one for one in answers if one is not None]
+    said = [answer for answer in answers if answer is not None]
     return all(said) if said else None
 
 

@@ -225,7 +225,7 @@ class Terminating:
         owners = self._owners[kind]
         notable = self.counts(kind, notable=True)
         disagreeing = sum(one.reported not in (None, one.counted) for one in notable)
-        silent = sum(one.reported is None for one in owners.values())
+        silent = sum(owner.reported is None for owner in owners.values())
         return Agreement(len(owners) - silent - disagreeing, disagreeing, silent)
 
     def _claimed(self) -> dict[str, list[_Pod]]:

@@ -295,7 +295,7 @@ def next_state(
         milestones = before.milestones if before else ()
         if view.settled and generation and not (milestones and milestones[-1][1] == generation):
             milestones = (*milestones, Milestone(at, generation))[-MOST_MILESTONES:]
-        reasons = (str(one) for one in view.reasons if one.against_settled or view.settled)
+        reasons = (str(reason) for reason in view.reasons if reason.against_settled or view.settled)
         is_fine = view.settled and view.health is Health.GREEN
         text = "" if is_fine else next(reasons, "")[:LONGEST_TEXT]
         is_same = before and (before.ready, before.settled, before.health) == (

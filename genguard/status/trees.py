@@ -46,7 +46,7 @@ def read_dependents(document: Mapping[str, Any]) -> tuple[Dependent, ...]:
     """Return what an object names in its annotation, each once."""
     text = get(document, "metadata", "annotations", DEPENDS_ON)
     entries = text.split(",") if isinstance(text, str) else ()
-    given = [one.strip() for one in entries if one.strip()][:MOST_DEPENDENTS]
+    given = [entry.strip() for entry in entries if entry.strip()][:MOST_DEPENDENTS]
     return tuple(dict.fromkeys(map(_parse, given)))
 
 
@@ -94,12 +94,12 @@ def _places(
             yield (text(namespace), group, kind.lower(), name), index
 
 
-def _absent(one: Dependent, namespace: str) -> StatusView:
+def _absent(dependent: Dependent, namespace: str) -> StatusView:
     reason = Reason("metadata.name", ABSENT, "present", f"{DEPENDS_ON} names it")
-    if one is _MALFORMED:
+    if dependent is _MALFORMED:
         reason = Reason(_PATH, "a text", "KIND.GROUP/NAME, separated by commas")
-    metadata = {"namespace": namespace, "name": one.name}
-    document = {"apiVersion": f"{one.group}/v1", "kind": one.kind, "metadata": metadata}
+    metadata = {"namespace": namespace, "name": dependent.name}
+    document = {"apiVersion": f"{dependent.group}/v1", "kind": dependent.kind, "metadata": metadata}
     return structs.replace(
         evaluate(document, at=0.0),
         version="",

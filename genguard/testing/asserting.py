@@ -65,7 +65,7 @@ def assert_quiet(
         before = cluster.writes
         time.sleep(for_)
         known = set(map(id, before))
-        new = [one for one in cluster.writes if id(one) not in known]
+        new = [write for write in cluster.writes if id(write) not in known]
         asked = [one for one in new if namespace in ("", one.place.namespace)]
         found = _find_in_fake(cluster, asked, at_rest=True) if asked else ()
     else:
@@ -89,7 +89,7 @@ def _watch(kubeconfig: Path | str | None, seconds: float, namespace: str) -> Ite
         raise RuntimeError(said.strip())
     print(said, end="", file=sys.stderr)  # noqa: T201 - what was not watched
     lines = [msgspec.json.decode(line, type=Finding) for line in done.stdout.splitlines()]
-    yield from {one.id: one for one in lines}.values()  # as each was at last
+    yield from {line.id: line for line in lines}.values()  # as each was at last
 
 
 def assert_converges(
@@ -174,7 +174,7 @@ def _wait_until_settled(
 
 
 def _stored(server: FakeApiServer) -> list[Write]:
-    return [one for one in server.writes if one.is_stored]
+    return [write for write in server.writes if write.is_stored]
 
 
 def _find_blocking(
@@ -275,4 +275,4 @@ def _judge(lines: Iterable[Line], name: str, replay: Replay) -> tuple[Finding, .
     if replay.is_blind:
         reasons = [one["message"] for one in replay.summary()["notJudged"]]
         raise ValueError(f"{name}: {'; '.join(reasons)}")
-    return tuple(msgspec.convert(one, Finding) for one in replay.findings())
+    return tuple(msgspec.convert(finding, Finding) for finding in replay.findings())

@@ -672,8 +672,8 @@ class Cluster:
             raise invalid(f'CustomResourceDefinition "{name}" is invalid: {error}') from error
         status = definition.setdefault("status", {})
         spec = definition["spec"]
-        stored = [one["name"] for one in spec["versions"] if one.get("storage")]
-        known = [one for one in status.get("storedVersions", ()) if one not in stored]
+        stored = [version["name"] for version in spec["versions"] if version.get("storage")]
+        known = [version for version in status.get("storedVersions", ()) if version not in stored]
         status["storedVersions"] = [*known, *stored]
         status["acceptedNames"] = spec["names"]
         if not status.get("conditions"):

@@ -258,12 +258,12 @@ def _read_definitions(given: Definition) -> Iterator[dict[str, Any]]:
         return
     path = Path(given)
     with path.open("rb") as stream:
-        for one in read_documents(bounded(stream, LONGEST_LINE)):
-            match one:
+        for document in read_documents(bounded(stream, LONGEST_LINE)):
+            match document:
                 case Unreadable():
-                    raise ValueError(f"{path}: {one}")
-                case _ if one.value.get("kind") == "CustomResourceDefinition":
-                    yield one.value
+                    raise ValueError(f"{path}: {document}")
+                case _ if document.value.get("kind") == "CustomResourceDefinition":
+                    yield document.value
 
 
 def _recorded(write: Write) -> Iterable[bytes]:

@@ -216,12 +216,12 @@ def refuse_conflicts(found: Sequence[Conflict]) -> RequestRefusedError:
     causes = [
         {
             "reason": "FieldManagerConflict",
-            "message": f'conflict with "{one.manager.name}"',
-            "field": _text_of(one.path),
+            "message": f'conflict with "{conflict.manager.name}"',
+            "field": _text_of(conflict.path),
         }
-        for one in found
+        for conflict in found
     ]
-    named = ", ".join(f'"{one.manager.name}": {_text_of(one.path)}' for one in found)
+    named = ", ".join(f'"{conflict.manager.name}": {_text_of(conflict.path)}' for conflict in found)
     conflicts = "conflict" if len(found) == 1 else "conflicts"
     message = f"Apply failed with {len(found)} {conflicts}: {conflicts} with {named}"
     return RequestRefusedError(409, "Conflict", message, {"causes": causes})

@@ -119,7 +119,7 @@ def _ordered(shape: Shape | None, items: list[Any], order: list[Any]) -> list[An
 
     wanted = [name(one) for one in order]
     named = sorted(
-        (one for one in items if name(one) in wanted), key=lambda one: wanted.index(name(one))
+        (item for item in items if name(item) in wanted), key=lambda item: wanted.index(name(item))
     )
     rest = iter(named)
-    return [next(rest) if name(one) in wanted else one for one in items]
+    return [next(rest) if name(item) in wanted else item for item in items]

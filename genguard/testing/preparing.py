@@ -272,9 +272,11 @@ def _selector_text(document: Mapping[str, Any]) -> str:
     selector = read_path(document, ".spec.selector") or {}
     labels = selector.get("matchLabels", {} if "matchExpressions" in selector else selector)
     found = [f"{key}={value}" for key, value in sorted(labels.items())]
-    for one in selector.get("matchExpressions") or () if "matchExpressions" in selector else ():
-        key, values = one["key"], ",".join(sorted(one.get("values") or ()))
+    for expression in (
+        selector.get("matchExpressions") or () if "matchExpressions" in selector else ()
+    ):
+        key, values = expression["key"], ",".join(sorted(expression.get("values") or ()))
         words = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})"}
         words |= {"Exists": key, "DoesNotExist": f"!{key}"}
-        found.append(words.get(one["operator"], key))
+        found.append(words.get(expression["operator"], key))
     return ",".join(found)

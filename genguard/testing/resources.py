@@ -125,7 +125,7 @@ class Catalogue:
     @property
     def custom(self) -> tuple[CustomResource, ...]:
         """What the engine knows of custom resources."""
-        return tuple(one for versions in self._custom.values() for one in versions)
+        return tuple(version for versions in self._custom.values() for version in versions)
 
     def define(self, definition: Mapping[str, Any]) -> None:
         """Serve what a CustomResourceDefinition declares. Raise BadDefinitionError."""
@@ -143,7 +143,7 @@ class Catalogue:
         """Serve other resources of a definition, all at once: threads read while it changes."""
         gone = {(one.group, one.version, one.resource) for one in self._custom.get(name, ())}
         kept = {place: one for place, one in self._found.items() if place not in gone}
-        self._found = {**kept, **{one.place: one for one in declared}}
+        self._found = {**kept, **{resource.place: resource for resource in declared}}
         self._custom[name] = known
         self.engine = Engine(self._table, CustomResources(self.custom))
 
@@ -180,7 +180,7 @@ def _rank(version: str) -> tuple[int, list[int]]:
     """Order versions as the API does: v2, v1, v1beta2, v1beta1, v1alpha1."""
     stage = 2 if "alpha" in version else int("beta" in version)
     numbers = version.removeprefix("v").replace("beta", " ").replace("alpha", " ").split()
-    return stage, [-int(one) if one.isdecimal() else 0 for one in numbers]
+    return stage, [-int(number) if number.isdecimal() else 0 for number in numbers]
 
 
 def _built_in(row: Row, table: GenerationTable) -> Iterator[Resource]:

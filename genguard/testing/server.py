@@ -77,7 +77,9 @@ class HttpServer(ThreadingTCPServer):
             name="fake-api connection",
             daemon=True,
         )
-        self._connections = [one for one in self._connections if one[1].is_alive()]
+        self._connections = [
+            connection for connection in self._connections if connection[1].is_alive()
+        ]
         thread.start()
         self._connections.append((request, thread))
 
@@ -263,7 +265,7 @@ class _Connection(BaseHTTPRequestHandler):
         versions = self.server.cluster.catalogue.groups().get(name)
         if not versions:
             raise no_such_path()
-        found = [{"groupVersion": f"{name}/{one}", "version": one} for one in versions]
+        found = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
         return {"name": name, "versions": found, "preferredVersion": found[0]}
 
     def _resources(self, group: str, version: str) -> Document:
@@ -416,7 +418,7 @@ class _Connection(BaseHTTPRequestHandler):
             except RequestRefusedError as error:
                 yield [("ERROR", error.body)]
                 return
-            yield [one for event in events for one in _seen(event, place, matches)]
+            yield [shown for event in events for shown in _seen(event, place, matches)]
             if events:
                 version = events[-1].version
             elif marks and marked != version:

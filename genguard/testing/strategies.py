@@ -37,7 +37,7 @@ def objects_of(
     Raises LookupError for a version that the definition does not serve.
     """
     spec = definition["spec"]
-    served = [one for one in spec["versions"] if one.get("served")]
+    served = [version for version in spec["versions"] if version.get("served")]
     found = next((one for one in served if version in (None, one["name"])), None)
     if found is None:
         raise LookupError(f"{definition['metadata']['name']} serves no version {version}")
@@ -54,9 +54,9 @@ def objects_of(
             "apiVersion": some.just(f"{spec['group']}/{found['name']}"),
             "kind": some.just(spec["names"]["kind"]),
             "metadata": some.fixed_dictionaries({"name": some.from_regex(_NAMES, fullmatch=True)}),
-            **{name: one for name, one in fields.items() if name in required},
+            **{name: field for name, field in fields.items() if name in required},
         },
-        optional={name: one for name, one in fields.items() if name not in required},
+        optional={name: field for name, field in fields.items() if name not in required},
     )
 
 
@@ -100,8 +100,8 @@ def _objects(schema: Mapping[str, Any]) -> SearchStrategy[dict[str, Any]]:
         return some.dictionaries(names, _values(of_each), max_size=_ITEMS)
     required = set(schema.get("required") or ())
     return some.fixed_dictionaries(
-        {name: one for name, one in fields.items() if name in required},
-        optional={name: one for name, one in fields.items() if name not in required},
+        {name: field for name, field in fields.items() if name in required},
+        optional={name: field for name, field in fields.items() if name not in required},
     )
 
 

@@ -51,7 +51,7 @@ class MutatingWebhook:
         """The MutatingWebhookConfiguration that registers it."""
         hook = {
             "name": self.name,
-            "rules": [_rule(one, self.operations) for one in self.resources],
+            "rules": [_rule(resource, self.operations) for resource in self.resources],
             "reinvocationPolicy": "IfNeeded" if self.reinvoked else "Never",
             "sideEffects": "None",
         }
@@ -101,14 +101,14 @@ class Chain:
 
     def __init__(self, webhooks: Sequence[MutatingWebhook]) -> None:
         """Take them in the order in which they are called; names must differ, or ValueError."""
-        self._webhooks: Final = {one.name: one for one in webhooks}
+        self._webhooks: Final = {webhook.name: webhook for webhook in webhooks}
         if len(self._webhooks) != len(webhooks):
             raise ValueError("two webhooks have one name")
-        registered = read_configurations([one.configuration for one in webhooks])
+        registered = read_configurations([webhook.configuration for webhook in webhooks])
         self._registered: Final[Mapping[str, Registration]] = {
             one.configuration: one for one in registered
         }
-        self._links: Final = [Link(one.name, one.reinvoked) for one in webhooks]
+        self._links: Final = [Link(webhook.name, webhook.reinvoked) for webhook in webhooks]
 
     @property
     def suspects(self) -> Suspects:

@@ -75,9 +75,9 @@ def carried(view: AdmissionRequest, *, status: bool) -> list[str]:
         return []
     own = ["status.observedGeneration"] if observed.own is not None else []
     return own + [
-        f"status.conditions[{one.type}].observedGeneration"
-        for one in observed.conditions
-        if one.type is not None and one.observed is not None
+        f"status.conditions[{condition.type}].observedGeneration"
+        for condition in observed.conditions
+        if condition.type is not None and condition.observed is not None
     ]
 
 
@@ -97,11 +97,15 @@ def status_as_reported(document: Mapping[str, Any], *, status: bool) -> dict[str
     if cleared(given.get(_OBSERVED, ABSENT)):
         changed[_OBSERVED] = generation
     conditions = given.get("conditions")
-    if isinstance(conditions, list) and all(isinstance(one, dict) for one in conditions):
+    if isinstance(conditions, list) and all(
+        isinstance(condition, dict) for condition in conditions
+    ):
         # A merge patch replaces a list as a whole.
         whole = [
-            {**one, _OBSERVED: generation} if cleared(one.get(_OBSERVED, ABSENT)) else one
-            for one in conditions
+            {**condition, _OBSERVED: generation}
+            if cleared(condition.get(_OBSERVED, ABSENT))
+            else condition
+            for condition in conditions
         ]
         if whole != conditions:
             changed["conditions"] = whole
@@ -150,7 +154,7 @@ def _at(value: Any, path: tuple[str | int, ...]) -> Any:
             value = value[token] if token < len(value) else ABSENT
         elif isinstance(value, list):
             found, names = identities(value)
-            named = (item_name(found, one) for one in names)
+            named = (item_name(found, name) for name in names)
             value = next((it for it, one in zip(value, named, strict=True) if one == token), ABSENT)
         else:
             return ABSENT
@@ -297,7 +301,9 @@ class Watch:
         whole = self.passes.whole
         if self._writes is not None:
             return whole.total() >= self._writes
-        return self.is_poked and all(whole[one] for one in self.plan.traced.subresources)
+        return self.is_poked and all(
+            whole[subresource] for subresource in self.plan.traced.subresources
+        )
 
     @property
     def status_writes(self) -> int:
@@ -308,8 +314,8 @@ class Watch:
     def unseen(self) -> list[str]:
         """Return the configurations that no pair of views enclosed in any write."""
         judged = {name for names in self.rows for name in names}
-        names = [one.configuration for one in self.plan.candidates]
-        return [one for one in names if one not in judged]
+        names = [candidate.configuration for candidate in self.plan.candidates]
+        return [name for name in names if name not in judged]
 
     def _add(self, step: Step) -> None:
         """Count what changed between the two views of a step."""
@@ -329,8 +335,8 @@ class Watch:
 
     def _between(self, first: int, last: int, subresource: str) -> tuple[str, ...]:
         return tuple(
-            one.configuration
+            candidate.configuration
             for slot in self.plan.slots[first + 1 : last + 1]
-            for one in slot.candidates
-            if one.webhooks.get(subresource)
+            for candidate in slot.candidates
+            if candidate.webhooks.get(subresource)
         )

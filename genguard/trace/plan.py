@@ -109,13 +109,13 @@ class Plan:
     @property
     def candidates(self) -> tuple[Candidate, ...]:
         """All candidates in call order."""
-        return tuple(one for slot in self.slots for one in slot.candidates)
+        return tuple(candidate for slot in self.slots for candidate in slot.candidates)
 
 
 def make_plan(documents: Sequence[Mapping[str, Any]], traced: Traced, run: str) -> Plan:
     """Read all MutatingWebhookConfigurations and choose the names of the observers."""
     found = _candidates(documents, traced)
-    names = sorted(one["metadata"]["name"] for one in documents)
+    names = sorted(document["metadata"]["name"] for document in documents)
     first = found[0].configuration if found else None
     slots = [Slot((), between("", first, run))]
     waiting: list[Candidate] = []
@@ -147,19 +147,19 @@ def changed(
 
 
 def _versions(documents: Sequence[Mapping[str, Any]], traced: Traced) -> set[tuple[str, str, int]]:
-    acting = {one.configuration for one in _candidates(documents, traced)}
-    every = (one["metadata"] for one in documents if not is_observer(one))
+    acting = {candidate.configuration for candidate in _candidates(documents, traced)}
+    every = (document["metadata"] for document in documents if not is_observer(document))
     known = (one for one in every if one["name"] in acting)
     return {(one["name"], one["uid"], one.get("generation", 0)) for one in known}
 
 
 def _candidates(documents: Iterable[Any], traced: Traced) -> list[Candidate]:
     found: dict[str, dict[str, tuple[str, ...]]] = {}
-    for one in read_configurations(documents):
+    for registration in read_configurations(documents):
         for subresource in traced.subresources:
-            if one.covers(traced.write("UPDATE", subresource)) is not Truth.FALSE:
-                hooks = found.setdefault(one.configuration, {})
-                hooks[subresource] = (*hooks.get(subresource, ()), one.webhook)
+            if registration.covers(traced.write("UPDATE", subresource)) is not Truth.FALSE:
+                hooks = found.setdefault(registration.configuration, {})
+                hooks[subresource] = (*hooks.get(subresource, ()), registration.webhook)
     return [Candidate(name, hooks) for name, hooks in found.items()]
 
 
@@ -167,10 +167,14 @@ def acting(
     documents: Iterable[Any], traced: Traced, *operations: str, subresource: str = ""
 ) -> tuple[str, ...]:
     """Return the webhooks of others that may change such writes, in the order of their calls."""
-    writes = [traced.write(one, subresource) for one in operations]
-    others = (one for one in read_configurations(documents) if not one.phase)
+    writes = [traced.write(operation, subresource) for operation in operations]
+    others = (
+        registration for registration in read_configurations(documents) if not registration.phase
+    )
     return tuple(
-        one.name for one in others if any(one.covers(each) is not Truth.FALSE for each in writes)
+        other.name
+        for other in others
+        if any(other.covers(each) is not Truth.FALSE for each in writes)
     )
 
 
@@ -240,7 +244,9 @@ def _webhook(traced: Traced, url: str, ca_bundle: str) -> dict[str, Any]:
         "apiGroups": [traced.served.group],
         "apiVersions": [traced.served.version],
         "operations": ["UPDATE"],
-        "resources": [f"{resource}/{one}".rstrip("/") for one in traced.subresources],
+        "resources": [
+            f"{resource}/{subresource}".rstrip("/") for subresource in traced.subresources
+        ],
     }
     names = {NAME_LABEL: traced.namespace} if traced.namespace else {}
     return {

@@ -28,7 +28,7 @@ def make_report(watch: Watch, changed: list[str], *, values: bool) -> dict[str, 
     """Close a trace and build its JSON report; `changed`: configurations that changed meanwhile."""
     watch.passes.close()
     traced, passes = watch.plan.traced, watch.passes
-    hooks = {one.configuration: one.webhooks for one in watch.plan.candidates}
+    hooks = {candidate.configuration: candidate.webhooks for candidate in watch.plan.candidates}
     rows = sorted(watch.rows.items(), key=lambda item: item[0])
     culprits = [*_requesters(watch), *_culprits(rows, hooks, settled=not changed)]
     verdict = Verdict.NOT_CLOBBERED if watch.carried else Verdict.NOT_SHOWN
@@ -157,19 +157,21 @@ def as_table(report: dict[str, Any], plan: Plan) -> list[TableRow]:
 
 
 def _rows(report: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    for one in report["requests"]:
-        manager = f" ({one['fieldManager']})" if one["fieldManager"] else ""
-        yield from _field_rows(f"request of {one['user']}{manager}", one)
-    for one in report["webhooks"]:
-        names = [f"{each['name']}/{'+'.join(each['webhooks'])}" for each in one["configurations"]]
-        yield from _field_rows(" or ".join(names), one)
+    for request in report["requests"]:
+        manager = f" ({request['fieldManager']})" if request["fieldManager"] else ""
+        yield from _field_rows(f"request of {request['user']}{manager}", request)
+    for webhook in report["webhooks"]:
+        names = [
+            f"{each['name']}/{'+'.join(each['webhooks'])}" for each in webhook["configurations"]
+        ]
+        yield from _field_rows(" or ".join(names), webhook)
     for name in report["notSeen"]:
         yield name, "0", "0", "(not seen)"
 
 
 def _field_rows(who: str, row: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     counts = str(sum(row["writes"].values())), str(row["changed"])
-    texts = [_field_text(one) for one in row["fields"][:_MOST_FIELDS]] or ["-"]
+    texts = [_field_text(field) for field in row["fields"][:_MOST_FIELDS]] or ["-"]
     if len(row["fields"]) > _MOST_FIELDS:
         texts.append(f"and {len(row['fields']) - _MOST_FIELDS} more: -o json has all")
     yield who, *counts, texts[0]
@@ -194,18 +196,18 @@ def _field_text(one: dict[str, Any]) -> str:
 
 
 def _verdict(report: dict[str, Any]) -> Iterator[str]:
-    for one in report["culprits"]:
-        fields = ", ".join(one["paths"])
-        if one["type"] == "user":
-            yield f"{one['name']} itself clobbers {fields},"
+    for culprit in report["culprits"]:
+        fields = ", ".join(culprit["paths"])
+        if culprit["type"] == "user":
+            yield f"{culprit['name']} itself clobbers {fields},"
             yield "  or an admission policy that runs before the webhooks does"
-        elif one["confidence"] != "possible":
-            yield f"{one['name']} clobbers {fields}: {one['confidence']}"
-            if len(one["webhooks"]) > 1:
-                which = ", ".join(one["webhooks"])
+        elif culprit["confidence"] != "possible":
+            yield f"{culprit['name']} clobbers {fields}: {culprit['confidence']}"
+            if len(culprit["webhooks"]) > 1:
+                which = ", ".join(culprit["webhooks"])
                 yield f"  a trace cannot tell which of its webhooks did it: {which}"
         else:
-            yield f"{one['name']} possibly clobbers {fields}: it was not observed alone"
+            yield f"{culprit['name']} possibly clobbers {fields}: it was not observed alone"
     if report["verdict"] == Verdict.NOT_CLOBBERED:
         yield from _acquitted(report)
     elif report["verdict"] == Verdict.NOT_SHOWN:

@@ -73,7 +73,7 @@ class AlertmanagerSink:
 
         Of what was never verified nobody knows whether its object exists.
         """
-        known = {one.id for one in findings}
+        known = {finding.id for finding in findings}
         begin = (now - _HELD).timestamp()
         held = [
             structs.replace(one, evidence=(), paths=())

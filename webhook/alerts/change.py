@@ -64,7 +64,7 @@ class TransitionTracker:
 
     def know(self, findings: Iterable[Finding]) -> None:
         """Take these findings as reported: another replica has reported them."""
-        self._seen |= {one.id: (one.state, one.severity) for one in findings}
+        self._seen |= {finding.id: (finding.state, finding.severity) for finding in findings}
 
     def _transition(self, finding: Finding) -> Transition | None:
         before = self._seen.get(finding.id)

@@ -93,7 +93,7 @@ class QueuedSink:
                     del self._changes[name]
                 return
             since = self._leadership.vacant_since
-        taken = [one for one in self._changes.values() if one[0] >= since]
+        taken = [change for change in self._changes.values() if change[0] >= since]
         self._changes.clear()
         try:
             async with asyncio.timeout(SINK_SECONDS):

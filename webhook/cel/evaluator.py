@@ -132,7 +132,7 @@ class Evaluator(AbstractContextManager["Evaluator"]):
         """
         found: dict[str, Any] = {}
         with self._lock:
-            left = [one for one in expressions if one not in self._costly]
+            left = [expression for expression in expressions if expression not in self._costly]
             exceeded = Counter[str]()
             while left and (pool := self._running()) is not None:
                 try:

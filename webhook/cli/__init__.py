@@ -99,7 +99,7 @@ def _hand_down(ctx: click.Context, name: str, verb: click.Command | None) -> Non
     Raises UsageError for a flag that the verb does not take: it would do what nobody asked for.
     """
     given = {key: value for key, value in ctx.params.items() if value is not None}
-    taken = {one.name for one in verb.params} if verb else set()
+    taken = {param.name for param in verb.params} if verb else set()
     for flag in ctx.command.params:
         if flag.name in given and flag.name not in taken:
             message = f"{name} takes no {flag.opts[-1]}"

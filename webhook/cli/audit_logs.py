@@ -62,7 +62,7 @@ def _hosts() -> Iterator[tuple[str, ...]]:
 
 def _log(host: tuple[str, ...]) -> tuple[str, ...]:
     """Return the commands that print the log of a host; none where it has none."""
-    texts = [_ask(*host, "cat", one) for one in _PLACES["settings"]]
+    texts = [_ask(*host, "cat", setting) for setting in _PLACES["settings"]]
     set_to = (_outside(paths[-1], text) for text in texts if (paths := _FLAG.findall(text)))
     for path in map(PurePosixPath, (*set_to, *_PLACES["usual"])):
         if path.name == "-":
@@ -71,8 +71,8 @@ def _log(host: tuple[str, ...]) -> tuple[str, ...]:
         full = rf"{re.escape(path.stem)}-\d{{4}}-[-\dT.]+{re.escape(path.suffix)}(\.gz)?"
         names = sorted(_ask(*host, "ls", str(path.parent)).splitlines())
         if path.name in names:
-            files = (*(one for one in names if re.fullmatch(full, one)), path.name)
-            return tuple(shlex.join((*host, "cat", str(path.parent / one))) for one in files)
+            files = (*(name for name in names if re.fullmatch(full, name)), path.name)
+            return tuple(shlex.join((*host, "cat", str(path.parent / file))) for file in files)
     return ()
 
 
@@ -81,7 +81,9 @@ def _outside(path: str, manifest: str) -> str:
     with suppress(msgspec.MsgspecError, LookupError, TypeError):
         spec = msgspec.yaml.decode(manifest)["spec"]
         hosts = {
-            one["name"]: one["hostPath"]["path"] for one in spec["volumes"] if "hostPath" in one
+            volume["name"]: volume["hostPath"]["path"]
+            for volume in spec["volumes"]
+            if "hostPath" in volume
         }
         for mount in spec["containers"][0]["volumeMounts"]:
             if PurePosixPath(path).is_relative_to(mount["mountPath"]):

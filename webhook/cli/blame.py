@@ -99,7 +99,9 @@ async def _of_cluster(
 def _gone(where: FoundObject, missing: UnknownTargetError, found: Sequence[Finding]) -> str:
     """Say of an object that does not exist what findings know, and where to look."""
     parts = [str(missing)]
-    parts += [f"finding {one.id}, {one.detector}: {one.message}" for one in found[:3]]
+    parts += [
+        f"finding {finding.id}, {finding.detector}: {finding.message}" for finding in found[:3]
+    ]
     here = f" -n {where.namespace}" if where.namespace else ""
     parts.append(
         "who deleted it is in the API server's audit log: "
@@ -115,7 +117,7 @@ def _print(found: Blame, document: Mapping[str, Any] | None, field: str, output:
     is_annotated = output == "annotated"
     if is_annotated and not document:
         tell("note: no event has the whole object, so nothing is annotated: see -o table")
-    elif is_annotated and field and all(one.removed for one in found.fields):
+    elif is_annotated and field and all(field.removed for field in found.fields):
         tell("note: the object has no such field any more, so nothing is annotated: see -o table")
     elif is_annotated and document:
         for line in annotated(found, document, field):

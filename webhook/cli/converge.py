@@ -74,13 +74,13 @@ def converge(
         texts = texts_of(expand(files, MANIFESTS, recursive=recursive))
         click.echo(json_line(as_sarif(verdicts, texts, __version__)))
     elif output == "json":
-        for one in verdicts:
-            click.echo(object_line(as_json(one)))
+        for verdict in verdicts:
+            click.echo(object_line(as_json(verdict)))
     else:
-        print_table([row for one in verdicts for row in as_rows(one)])
+        print_table([row for verdict in verdicts for row in as_rows(verdict)])
     for each in refused:
         tell(f"{name_of(each.which)}: {each.reason}")
-    is_well = all(one.is_known and not one.fights for one in verdicts)
+    is_well = all(verdict.is_known and not verdict.fights for verdict in verdicts)
     is_read = not (source.unread or unread)
     sys.exit(0 if verdicts and is_well and is_read and not refused else 1)
 
@@ -123,7 +123,7 @@ async def _look(
         if access.server:
             seen = (await stack.enter_async_context(access.reached(rest))).seen
         within = access.namespace(namespace)
-        prepared = [Prepared.of(one, kinds, within) for one in documents]
+        prepared = [Prepared.of(document, kinds, within) for document in documents]
         by_log = Logs(prepared) if logs else None
         unread = read_audit_logs(by_log.take, logs, max_line) if by_log else 0
         run = Convergence(

@@ -142,10 +142,10 @@ async def _endpoints(rest: Rest, namespace: str) -> list[bool]:
     path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
     slices = await rest.list_all(path, {"labelSelector": "kubernetes.io/service-name=genguard"})
     return [
-        (one.get("conditions") or {}).get("ready", True)
+        (endpoint.get("conditions") or {}).get("ready", True)
         for found in slices
-        for one in found.get("endpoints") or ()
-        for _ in one["addresses"]
+        for endpoint in found.get("endpoints") or ()
+        for _ in endpoint["addresses"]
     ]
 
 
@@ -159,10 +159,10 @@ async def _nodes(rest: Rest) -> dict[str, str] | None:
     except RefusedError:
         return None
     return {
-        one["metadata"]["name"]: ((one.get("status") or {}).get("nodeInfo") or {}).get(
+        node["metadata"]["name"]: ((node.get("status") or {}).get("nodeInfo") or {}).get(
             "kubeletVersion", ""
         )
-        for one in nodes
+        for node in nodes
     }
 
 

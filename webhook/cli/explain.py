@@ -131,7 +131,7 @@ def _in_cluster(access: Access, name: str) -> str:
                 said = why if page is None else page.note
                 return said.replace("not watched", "neither registered nor watched")
             coverage.learn_hooks(await registrations(rest))
-        if any(is_called(one, group, resource) for one in coverage.hooks):
+        if any(is_called(hook, group, resource) for hook in coverage.hooks):
             return "registered: its writes are sent to genguard"
         return "watched: changes are seen, and not who asks for them"
 

@@ -193,7 +193,7 @@ def _read_line(line: Line, found: list[Event]) -> Sequence[str]:
         if not (kind := audit_kind(line)):
             return ["no event of an audit log (audit.k8s.io/v1)"]
         troubles = see_events(line, kind, lambda text: found.append(read_event(text)))
-        return [one for one in troubles if one != UNFINISHED]
+        return [trouble for trouble in troubles if trouble != UNFINISHED]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         if is_unfinished(line, error):
             return ()

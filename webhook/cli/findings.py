@@ -76,18 +76,18 @@ class FindingFilter(NamedTuple):
 
     def select(self, findings: Sequence[Finding], now: float) -> list[Finding]:
         """Return those that are meant, each that follows from another directly beneath it."""
-        return beneath_causes(one for one in findings if self._is_meant(one, now))
+        return beneath_causes(finding for finding in findings if self._is_meant(finding, now))
 
-    def _is_meant(self, one: Finding, now: float) -> bool:
+    def _is_meant(self, finding: Finding, now: float) -> bool:
         least = Severity(self.severity or Severity.INFO)
         return (
-            one.severity.rank >= least.rank
-            and self.name in ("", one.object.name)
+            finding.severity.rank >= least.rank
+            and self.name in ("", finding.object.name)
             and all(
-                wanted.fits({**one.labels, "severity": one.severity.value})
+                wanted.fits({**finding.labels, "severity": finding.severity.value})
                 for wanted in self.selector
             )
-            and (self.seconds is None or _age(one.last_seen, now) <= self.seconds)
+            and (self.seconds is None or _age(finding.last_seen, now) <= self.seconds)
         )
 
     def __str__(self) -> str:
@@ -219,22 +219,25 @@ def _rows(found: Sequence[Finding], output: Format) -> list[Row]:
     now, wide = time.time(), output.name == "wide"
     header = tuple(Cell(title, Tone.FAINT) for title in (_WIDE if wide else _NARROW))
     # In another order they do not stand beneath their cause.
-    ids = set() if output.order else {one.id for one in found}
-    return [header, *(_row(one, now, wide=wide, below=one.above in ids) for one in found)]
+    ids = set() if output.order else {finding.id for finding in found}
+    return [
+        header,
+        *(_row(finding, now, wide=wide, below=finding.above in ids) for finding in found),
+    ]
 
 
-def _row(one: Finding, now: float, *, wide: bool, below: bool) -> Row:
+def _row(finding: Finding, now: float, *, wide: bool, below: bool) -> Row:
     """`below`: the row stands beneath that of its cause, or of the whole that it is part of."""
-    is_ending = one.is_ending(now)
-    first, last = (_shown_age(_age(at, now)) for at in (one.first_seen, one.last_seen))
-    fields = ", ".join(to_field_path(from_pointer(path)) for path in one.paths)
-    who = ", ".join(labels_of(one.actors)) or "not known"
-    texts = [f"{'└ ' if below else ''}{one.detector}", one.about, str(one.count), last]
-    texts += [first, fields, who, one.message] if wide else [who]
+    is_ending = finding.is_ending(now)
+    first, last = (_shown_age(_age(at, now)) for at in (finding.first_seen, finding.last_seen))
+    fields = ", ".join(to_field_path(from_pointer(path)) for path in finding.paths)
+    who = ", ".join(labels_of(finding.actors)) or "not known"
+    texts = [f"{'└ ' if below else ''}{finding.detector}", finding.about, str(finding.count), last]
+    texts += [first, fields, who, finding.message] if wide else [who]
     return (
-        Cell(one.id),
-        Cell(one.severity, Tone.MILD if is_ending else _TONES[one.severity]),
-        Cell("ending" if is_ending else one.state),
+        Cell(finding.id),
+        Cell(finding.severity, Tone.MILD if is_ending else _TONES[finding.severity]),
+        Cell("ending" if is_ending else finding.state),
         *(Cell(printable(text)) for text in texts),
     )
 
@@ -275,19 +278,19 @@ async def _show_controllers(access: Access, output: Format) -> None:
     ).show(found)
 
 
-def _controller_row(one: WriterHonesty) -> Row:
+def _controller_row(honesty: WriterHonesty) -> Row:
     return (
-        Cell(printable(one.user)),
-        Cell(printable(one.field_manager)),
-        Cell(printable(one.example.resource_name)),
-        *(_controller_count(one, how) for how in HOW),
+        Cell(printable(honesty.user)),
+        Cell(printable(honesty.field_manager)),
+        Cell(printable(honesty.example.resource_name)),
+        *(_controller_count(honesty, how) for how in HOW),
     )
 
 
-def _controller_count(one: WriterHonesty, how: str) -> Cell:
+def _controller_count(honesty: WriterHonesty, how: str) -> Cell:
     """`12 (40%)`: of the times that the number was raised, or was to be."""
-    number: int = getattr(one, how)
-    of = one.raised + one.never
+    number: int = getattr(honesty, how)
+    of = honesty.raised + honesty.never
     if how == "raised" or not number:
         return Cell(str(number))
     tone = Tone.MILD if how in _WRONG else Tone.FAINT

@@ -161,49 +161,49 @@ class Following:
         }
         return self._listed.issuperset(self._seen) and owners <= self._scanned
 
-    def _follow(self, one: WatchTarget) -> None:
-        if one in self._seen:
+    def _follow(self, target: WatchTarget) -> None:
+        if target in self._seen:
             return
-        seen = self._seen[one] = {}
+        seen = self._seen[target] = {}
 
         def on_change(change: Change) -> None:
             if change.what is ChangeKind.SEEN:
-                self._see(one, change)
+                self._see(target, change)
             elif change.what is ChangeKind.GONE:
                 seen.pop(change.uid, None)
             else:
-                self._listed.add(one)
-                self._read.add(one)
+                self._listed.add(target)
+                self._read.add(target)
             self._changed.set()
 
         def on_trouble(reason: str) -> None:
-            self._tell_once(f"{one} is not watched, trying again: {reason}")
-            if one not in self._wanted:
-                self._listed.add(one)  # what is asked for is told without it
+            self._tell_once(f"{target} is not watched, trying again: {reason}")
+            if target not in self._wanted:
+                self._listed.add(target)  # what is asked for is told without it
             self._changed.set()
 
-        path = one.served.path(one.namespace)
-        collection = Collection(self._rest, path, one.served.kind, **one.list_parameters)
-        changes = partial(self._changes, one, collection)
+        path = target.served.path(target.namespace)
+        collection = Collection(self._rest, path, target.served.kind, **target.list_parameters)
+        changes = partial(self._changes, target, collection)
         self._tasks.append(asyncio.create_task(follow(changes, on_change, on_trouble)))
-        self._follow_kinds(owned_by(one.served.of), one.namespace)
-        if is_custom(one.served.of) and one.namespace:
-            self._follow_kinds(set(WORKLOADS), one.namespace)
+        self._follow_kinds(owned_by(target.served.of), target.namespace)
+        if is_custom(target.served.of) and target.namespace:
+            self._follow_kinds(set(WORKLOADS), target.namespace)
 
-    async def _changes(self, one: WatchTarget, collection: Collection) -> AsyncIterator[Change]:
+    async def _changes(self, target: WatchTarget, collection: Collection) -> AsyncIterator[Change]:
         """Yield the changes of a collection, and remember that they may not be read."""
         try:
             async for change in collection.changes():
                 if change.what is ChangeKind.CAUGHT_UP:
-                    self._refused.pop(one, None)
+                    self._refused.pop(target, None)
                 yield change
         except UnreadableError as error:
-            if one in self._wanted:
+            if target in self._wanted:
                 raise UnknownTargetError(str(error)) from error
             raise
         except RefusedError as error:
             if error.status == HTTPStatus.FORBIDDEN:
-                self._refused[one] = error
+                self._refused[target] = error
             raise
 
     def _tell_once(self, text: str) -> None:
@@ -211,36 +211,36 @@ class Following:
             self._told.add(text)
             self._tell(text)
 
-    def _see(self, one: WatchTarget, change: Change) -> None:
+    def _see(self, target: WatchTarget, change: Change) -> None:
         status = TOO_DEEP if change.is_cut else None
         if status is None:
             try:
-                self._take(one, change.uid, change.object)
+                self._take(target, change.uid, change.object)
             except msgspec.MsgspecError:
                 status = OUT_OF_RANGE
             except RecursionError:
                 status = TOO_DEEP
         if status is not None:
-            self._see_unreadable(one, change.uid, change.object, status)
+            self._see_unreadable(target, change.uid, change.object, status)
 
     def _see_unreadable(
-        self, one: WatchTarget, uid: str, fields: Fields, status: UnreadableObject
+        self, target: WatchTarget, uid: str, fields: Fields, status: UnreadableObject
     ) -> None:
         """Take an object in with what identifies it alone; its status says why."""
         metadata = msgspec.to_builtins(msgspec.json.decode(fields["metadata"], type=_Metadata))
         head = {key: msgspec.json.decode(fields[key]) for key in ("apiVersion", "kind")}
-        self._seen[one][uid] = {**head, "metadata": metadata, "status": status}
+        self._seen[target][uid] = {**head, "metadata": metadata, "status": status}
         self._tracking.forget(uid)
 
-    def _take(self, one: WatchTarget, uid: str, fields: Fields) -> None:
+    def _take(self, target: WatchTarget, uid: str, fields: Fields) -> None:
         document = {key: msgspec.json.decode(raw) for key, raw in fields.items()}
         if self._on_seen is not None:
-            judged = self._on_seen(one, uid, document)
+            judged = self._on_seen(target, uid, document)
             if judged.get("status") is not document.get("status"):
                 fields = fields_of(judged)
             document = judged
-        self._seen[one][uid] = document
-        served = one.served
+        self._seen[target][uid] = document
+        served = target.served
         self._tracking.record_stored(
             served.group,
             served.resource,
@@ -252,13 +252,15 @@ class Following:
         for named in read_dependents(document):
             with suppress(UnknownTargetError):  # then it is told as absent
                 kind = find(f"{named.kind}.{named.group}".rstrip("."), self._kinds)
-                self._follow_kinds({kind.of}, one.namespace)
-        if one in self._wanted and is_custom(served.of):
+                self._follow_kinds({kind.of}, target.namespace)
+        if target in self._wanted and is_custom(served.of):
             self._to_scan.set()
 
     def _follow_kinds(self, resources: set[tuple[str, str]], namespace: str) -> None:
         for resource in resources:
-            kind = next((one for one in self._kinds if one.of == resource and one.watchable), None)
+            kind = next(
+                (kind for kind in self._kinds if kind.of == resource and kind.watchable), None
+            )
             if kind is not None:
                 self._follow(WatchTarget(kind, namespace if kind.namespaced else ""))
 

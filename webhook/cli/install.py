@@ -73,8 +73,8 @@ def _shared_store(text: str) -> str:
 def _watchable(text: str) -> tuple[str, ...]:
     """Read --watch-kinds. Raises ValueError for what must not be read, or is never at rest."""
     kinds = parse_watched(text, "--watch-kinds")
-    for one in NEVER_WATCHED.keys() & kinds:
-        raise ValueError(f"--watch-kinds {one}: {NEVER_WATCHED[one]}")
+    for kind in NEVER_WATCHED.keys() & kinds:
+        raise ValueError(f"--watch-kinds {kind}: {NEVER_WATCHED[kind]}")
     return kinds
 
 

@@ -57,8 +57,9 @@ def lint(
     else:
         print_checked(found, _row, output, Level, lambda one: one.severity)
     if not any(
-        is_definition(one) or (isinstance(one, dict) and one.get("kind") in _CONFIGURATIONS)
-        for one in documents
+        is_definition(document)
+        or (isinstance(document, dict) and document.get("kind") in _CONFIGURATIONS)
+        for document in documents
     ):
         where = "the cluster" if of_cluster else ", ".join(files)
         tell(f"No webhook configuration or CustomResourceDefinition found in {where}.")
@@ -66,9 +67,9 @@ def lint(
     sys.exit(is_bad or bool(source.unread))
 
 
-def _row(one: LintFinding) -> str:
-    lead = printable(f"{one.severity.value:8} {one.id:26} ")
-    return with_margin(lead, printable(f"{one.subject} {one.field}: {one.message}"))
+def _row(finding: LintFinding) -> str:
+    lead = printable(f"{finding.severity.value:8} {finding.id:26} ")
+    return with_margin(lead, printable(f"{finding.subject} {finding.field}: {finding.message}"))
 
 
 async def _of_cluster(access: Access) -> list[Any]:

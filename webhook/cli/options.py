@@ -197,7 +197,7 @@ def _read_told(text: str) -> Iterator[tuple[str, Told]]:
         body, _, examples = "".join(rest).partition("\nExamples:\n")
         parts = body.strip("\n").replace("\\b\n", "\b\n").split("\n\n")
         listed = parts.pop() if parts[-1].startswith("--") else ""
-        flags = dict(one.split(" ", 1) for one in listed.replace("\n  ", " ").splitlines())
+        flags = dict(line.split(" ", 1) for line in listed.replace("\n  ", " ").splitlines())
         told = Told(group, line, "\n\n".join(parts), flags, examples.rstrip("\n"))
         yield title.removeprefix("= "), told
 

@@ -358,7 +358,7 @@ class Again:
 
     def show(self, listing: Listing[T], items: Sequence[T], id_of: Callable[[Any], str]) -> None:
         """Show it once more; `id_of` tells its lines apart."""
-        found = [(listing.line(one), one) for one in listing.parts(items)]
+        found = [(listing.line(diff), diff) for diff in listing.parts(items)]
         changed = [one for line, one in found if self._told.get(id_of(line)) != line]
         headless = bool(self._told)
         for some in [[one] for one in changed] if listing.alone else [changed]:
@@ -371,7 +371,7 @@ def _in_order(items: Iterable[T], order: JsonPath | None, line: Callable[[T], An
     """Sort items by the field of --sort-by, as kubectl does; without one they stay as they are."""
     if order is None:
         return items
-    found = [(order.values(msgspec.to_builtins(line(one))), one) for one in items]
+    found = [(order.values(msgspec.to_builtins(line(item))), item) for item in items]
     if found and not any(values for values, _ in found):
         raise click.ClickException("--sort-by: no object has the field")
     return [one for _, one in sorted(found, key=lambda each: _rank(each[0]))]
@@ -433,5 +433,5 @@ def _print_columns(objects: Iterable[Any], output: Format, *, headless: bool) ->
 
 def _cell(values: Sequence[Any]) -> str:
     """Return a cell as kubectl has it: several values with commas, <none> without any."""
-    found = [_NONE if one is None else shown_value(one) for one in values]
+    found = [_NONE if value is None else shown_value(value) for value in values]
     return printable(",".join(found)) if found else _NONE

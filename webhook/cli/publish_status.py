@@ -58,8 +58,8 @@ async def _run(
     async with access.connected() as rest:
         served = await discover(rest)
         targets = resolve_targets(asked, served, within, f"{LABEL}=true")
-        for one in targets:
-            _ = await _publisher(rest, [one])  # says at once what can never be published
+        for target in targets:
+            _ = await _publisher(rest, [target])  # says at once what can never be published
         where = access.namespace(lease_namespace)
         election = LeaseElection(rest, where, LEASE, server_identity())
         supervisor = Supervisor()
@@ -75,8 +75,8 @@ async def _run(
 
 async def _publisher(rest: Rest, targets: Sequence[WatchTarget]) -> StatusPublisher:
     publisher = StatusPublisher(rest)
-    for one in targets:
-        await publisher.learn(one.served)
+    for target in targets:
+        await publisher.learn(target.served)
     return publisher
 
 

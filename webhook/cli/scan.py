@@ -101,9 +101,9 @@ async def _scan(access: Access, seconds: float, found: list[ScanLine]) -> None:
         )
     # Of one severity: what is stripped, who fights, what is stuck, and what may do harm.
     lines = sorted(
-        chain(*filter(None, steps)), key=lambda one: (-one.severity.rank, one.found in _CHECKS)
+        chain(*filter(None, steps)), key=lambda step: (-step.severity.rank, step.found in _CHECKS)
     )
-    found += [replace(one, next=one.next.format(given)) for one in lines]
+    found += [replace(line, next=line.next.format(given)) for line in lines]
     if work.refused:
         tell(f"this is not all: {told_unread(work.refused)}")
     if not found and None in steps:
@@ -149,7 +149,7 @@ class _Scan(NamedTuple):
         for why, what in failed.items():
             tell(f"no dry run of {few(what)}: {why}")
             for name in _FAILS.findall(why)[:1]:
-                who = [one.name for one in read_hooks(documents) if one.body.get("name") == name]
+                who = [hook.name for hook in read_hooks(documents) if hook.body.get("name") == name]
                 found.append(of_failure(who or [name], few(what), why))
         checked = lint(documents, at=datetime.now(UTC), live=True)
         return found + [of_check(one) for one in checked if one.severity in _LINTED]
@@ -158,7 +158,11 @@ class _Scan(NamedTuple):
         """Watch every kind that changes. Raises RefusedError where none may be read."""
         async for detection in fights(self.rest, self.kinds, None, "", self.seconds):
             last = detection
-        return [of_fight(one) for one in last.findings() if not one.above and one.count > 1]
+        return [
+            of_fight(finding)
+            for finding in last.findings()
+            if not finding.above and finding.count > 1
+        ]
 
     async def of_stuck(self) -> list[ScanLine]:
         """Judge the main kinds at the beginning and the end: what is not done at both is stuck."""
@@ -178,14 +182,16 @@ async def _undone(objects: Following) -> dict[str, StatusView]:
     while (snapshot := await objects.next_snapshot(_TICK)) is None:
         pass
     views = (root.assessment.view for root in snapshot.roots)
-    return {one.uid: one for one in views if not (one.finished or (one.ready and one.settled))}
+    return {
+        view.uid: view for view in views if not (view.finished or (view.ready and view.settled))
+    }
 
 
 def of_stripper(who: Sequence[str], fields: Mapping[tuple[Served, str], Ages]) -> ScanLine:
     """Tell which fields a webhook, or one of several, takes away, and of which age its API is."""
     about = ", ".join(dict.fromkeys(str(of) for of, _ in fields))
     # The oldest first: it is what most people use, and shows best how old an API is.
-    by_age = sorted(fields, key=lambda one: (fields[one][0], len(one[1])))
+    by_age = sorted(fields, key=lambda field: (fields[field][0], len(field[1])))
     paths = tuple(dict.fromkeys(at for _, at in by_age))
     names = listed([*map(as_people_read, paths)], _MOST_NAMED)
     text = f"removes {names}{built_with(fields.values())}"
@@ -203,12 +209,20 @@ def _actors(who: Sequence[str]) -> tuple[Actor, ...]:
     return tuple(Actor("webhook" if "/" in one else "policy", one, "", how) for one in who)
 
 
-def of_fight(one: Finding) -> ScanLine:
+def of_fight(finding: Finding) -> ScanLine:
     """Tell who does not let an object rest."""
-    where = one.subject
+    where = finding.subject
     step = f"genguard blame {where.resource_name}/{where.name}"
     step += f" -n {where.namespace}{{}}" if where.namespace else "{}"
-    return ScanLine(one.detector, one.severity, one.about, one.actors, one.paths, one.message, step)
+    return ScanLine(
+        finding.detector,
+        finding.severity,
+        finding.about,
+        finding.actors,
+        finding.paths,
+        finding.message,
+        step,
+    )
 
 
 def of_stuck(view: StatusView) -> ScanLine:
@@ -216,23 +230,28 @@ def of_stuck(view: StatusView) -> ScanLine:
     name = f"{object_name(view)} -n {view.namespace}"
     reasons = blocking_reasons(view) or view.reasons
     severity = Severity.WARNING if view.health is Health.RED else Severity.INFO
-    paths = tuple(dict.fromkeys(one.path for one in reasons))
+    paths = tuple(dict.fromkeys(reason.path for reason in reasons))
     why = shorten(reasons) if reasons else "it is not done"
     return ScanLine("stuck", severity, name, (), paths, why, f"genguard status {name}{{}}")
 
 
-def of_check(one: LintFinding) -> ScanLine:
+def of_check(finding: LintFinding) -> ScanLine:
     """Tell what is wrong in a registration or a definition."""
-    actors, severity = _actors([one.webhook] if one.webhook else ()), _LINTED[one.severity]
-    return ScanLine(one.id, severity, one.subject, actors, (one.field,), one.message, _WHY)
+    actors, severity = (
+        _actors([finding.webhook] if finding.webhook else ()),
+        _LINTED[finding.severity],
+    )
+    return ScanLine(
+        finding.id, severity, finding.subject, actors, (finding.field,), finding.message, _WHY
+    )
 
 
 def page(found: Iterable[ScanLine]) -> list[ScanLine]:
     """Return lines for people: one for a check, and for more than three that are alike."""
     alike: dict[tuple[Any, ...], list[ScanLine]] = {}
-    for one in found:
-        who = () if one.found in _CHECKS else one.actors
-        alike.setdefault((one.found, one.severity, frozenset(who)), []).append(one)
+    for line in found:
+        who = () if line.found in _CHECKS else line.actors
+        alike.setdefault((line.found, line.severity, frozenset(who)), []).append(line)
     shown = []
     for (what, *_), same in alike.items():
         names = few([*dict.fromkeys(one.about for one in same)])
@@ -243,8 +262,10 @@ def page(found: Iterable[ScanLine]) -> list[ScanLine]:
     return shown[:_MOST_ROWS]
 
 
-def row(one: ScanLine) -> str:
+def row(line: ScanLine) -> str:
     """Return a line for people."""
-    who = "" if one.found in _CHECKS else ", ".join(labels_of(one.actors)[:_MOST_NAMED])
-    text = f"{one.found}: {who}{': ' if who else ''}{one.about}: {one.message}. Next: {one.next}"
-    return with_margin(printable(f"{one.severity:8} "), printable(text))
+    who = "" if line.found in _CHECKS else ", ".join(labels_of(line.actors)[:_MOST_NAMED])
+    text = (
+        f"{line.found}: {who}{': ' if who else ''}{line.about}: {line.message}. Next: {line.next}"
+    )
+    return with_margin(printable(f"{line.severity:8} "), printable(text))

@@ -59,7 +59,7 @@ class Targets:
         selector: str,
     ) -> "Targets":
         """Read the flags of asks_objects(). Raises click.UsageError or NoClusterError."""
-        if all_namespaces and any(one.name for one in asked):
+        if all_namespaces and any(target.name for target in asked):
             raise click.UsageError("an object of a name is in one namespace: give -n instead of -A")
         within = "" if all_namespaces else access.namespace(namespace)
         return cls(access, tuple(asked), within, selector, judge)
@@ -77,7 +77,7 @@ class Targets:
 
         Raises NoServerError for a server that is named and does not answer, or one of UNREACHED.
         """
-        within = self.namespace if all(one.namespace for one in found) else ""
+        within = self.namespace if all(target.namespace for target in found) else ""
         if self.access.server:
             async with self.access.reached(rest) as server:
                 await ask_findings(server, within)
@@ -99,10 +99,10 @@ def asked_by(words: Sequence[str], selector: str) -> list[RequestedTarget]:
     return asked
 
 
-async def _try_list(rest: Rest, one: WatchTarget) -> None:
+async def _try_list(rest: Rest, target: WatchTarget) -> None:
     """Find out whether it may be read. Raises RefusedError or one of UNREACHED."""
-    path = one.served.path(one.namespace)
-    await rest.try_list(path, one.list_parameters, kind=one.served.kind)
+    path = target.served.path(target.namespace)
+    await rest.try_list(path, target.list_parameters, kind=target.served.kind)
 
 
 class CulpritWatch:
@@ -359,8 +359,8 @@ def _listed(
     roots = snapshot.roots if snapshot else ()
     nodes = {node.assessment.view.uid: node for root in roots for node in root.walk()}
     texts = []
-    for one in some[:_MOST_TOLD]:
-        blamed = known.of_tree(nodes[one.uid]) if known and one.uid in nodes else ()
-        texts.append(f"{one}; blamed: {blamed[0]}" if blamed else str(one))
+    for progress in some[:_MOST_TOLD]:
+        blamed = known.of_tree(nodes[progress.uid]) if known and progress.uid in nodes else ()
+        texts.append(f"{progress}; blamed: {blamed[0]}" if blamed else str(progress))
     more = len(some) - _MOST_TOLD
     return "; ".join([*texts, f"and {more} more"] if more > 0 else texts)

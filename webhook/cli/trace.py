@@ -207,8 +207,8 @@ def _ask_to_register(plan: Plan) -> None:
     """Print what will be registered, and where; abort unless the user agrees."""
     tell(f"To trace {plan.traced}, these short-lived configurations will be registered:")
     for slot in plan.slots:
-        for one in slot.candidates:
-            tell(f"    {one.configuration}")
+        for candidate in slot.candidates:
+            tell(f"    {candidate.configuration}")
         if slot.observer is not None:
             tell(f"  + {slot.observer}")
     ask("Register them?")

@@ -175,9 +175,9 @@ def _news(
     findings: Iterable[Finding], printed: dict[str, tuple[Severity, str]]
 ) -> Iterator[Finding]:
     """Yield the findings of which another severity or state was printed last, or none."""
-    for one in findings:
-        known = one.severity, one.state
-        is_news = one.severity is not Severity.INFO or one.id in printed
-        if is_news and printed.get(one.id) != known:
-            printed[one.id] = known
-            yield one
+    for finding in findings:
+        known = finding.severity, finding.state
+        is_news = finding.severity is not Severity.INFO or finding.id in printed
+        if is_news and printed.get(finding.id) != known:
+            printed[finding.id] = known
+            yield finding

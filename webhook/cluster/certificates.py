@@ -73,7 +73,9 @@ class Certificates:
         self.seen(files)
         if not leads:
             return _SOON_SECONDS
-        bundles = tuple(bundle for one in registrations for bundle in _bundles(one))
+        bundles = tuple(
+            bundle for registration in registrations for bundle in _bundles(registration)
+        )
         due = certs.renewal(
             files,
             bundles,
@@ -88,17 +90,17 @@ class Certificates:
             self._left = left
             return LONGEST_SECONDS
         if due.files != files:
-            data = {name: base64.b64encode(one).decode() for name, one in due.files.items()}
+            data = {name: base64.b64encode(file).decode() for name, file in due.files.items()}
             await self._put(secret | {"data": data})
             done = "prepared" if due.files.get("tls.crt") == files.get("tls.crt") else "promoted"
             LOGGER.info(f"certificate {done}", extra={"facts": {"reason": due.reason}})
             self.seen(due.files)
         trusted = due.files.get("ca.crt", b"")
-        for one in registrations:
-            if any(bundle != trusted for bundle in _bundles(one)):
+        for registration in registrations:
+            if any(bundle != trusted for bundle in _bundles(registration)):
                 self._spread_at = self.clock()
-                await self._put(_inject(one, trusted))
-                name = {"configuration": one["metadata"]["name"]}
+                await self._put(_inject(registration, trusted))
+                name = {"configuration": registration["metadata"]["name"]}
                 LOGGER.info("certificate trusted", extra={"facts": name})
         return _SOON_SECONDS if due.reason else LONGEST_SECONDS
 
@@ -131,19 +133,19 @@ def _inject(registration: Document, bundle: bytes) -> Document:
     """Return the registration with this caBundle in each webhook."""
     text = base64.b64encode(bundle).decode()
     webhooks = [
-        one | {"clientConfig": one["clientConfig"] | {"caBundle": text}}
-        for one in registration.get("webhooks") or ()
+        webhook | {"clientConfig": webhook["clientConfig"] | {"caBundle": text}}
+        for webhook in registration.get("webhooks") or ()
     ]
     return registration | {"webhooks": webhooks}
 
 
 def _injected(documents: Sequence[Document]) -> str:
     """Return which other program manages a caBundle or the Secret; "" for none."""
-    for one in documents:
-        annotations = one["metadata"].get("annotations") or {}
+    for document in documents:
+        annotations = document["metadata"].get("annotations") or {}
         for name in (*INJECTORS, _OTHERS_SECRET):
             if name in annotations:
-                return f"{one['metadata']['name']} has the annotation {name}"
+                return f"{document['metadata']['name']} has the annotation {name}"
     return ""
 
 

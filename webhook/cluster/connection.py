@@ -58,8 +58,12 @@ def check_kubeconfig(paths: str, context: str | None = None) -> Mapping[str, Any
             document = load_document(Path(at).read_bytes())
             context = context or document.get("current-context")
             # Of the same name the first file's counts.
-            contexts = {one["name"]: one["context"] for one in document["contexts"]} | contexts
-            clusters = {one["name"]: one["cluster"] for one in document["clusters"]} | clusters
+            contexts = {
+                context["name"]: context["context"] for context in document["contexts"]
+            } | contexts
+            clusters = {
+                cluster["name"]: cluster["cluster"] for cluster in document["clusters"]
+            } | clusters
         at = paths
         reason = _wrong(contexts, clusters, context) if files else "no such file"
     except OSError as error:

@@ -97,7 +97,11 @@ async def read_admission(rest: Rest, acting: Rest, conditions: Conditions) -> Ad
         for document in documents
         for hook in document.get("webhooks") or ()
     }
-    others = {one.name: one for one in read_configurations(documents) if not one.phase}
+    others = {
+        registration.name: registration
+        for registration in read_configurations(documents)
+        if not registration.phase
+    }
     found = []
     for plural in POLICY_PLURALS.values():  # an API server may have none
         path = await path_if_served(rest, f"{plural}.{ADMISSION}")
@@ -181,19 +185,22 @@ class DryRuns:
 
     def policies(self, review: Document, pointer: str) -> Sequence[str]:
         """See Cluster.policies."""
-        asked = [one for one in self.admission.policies if one.sets(pointer)]
+        asked = [policy for policy in self.admission.policies if policy.sets(pointer)]
         found = _read(review) if asked else None
         return [] if found is None else [one.name for one in asked if self._acts(one, *found)]
 
-    def _acts(self, one: Registration, request: AdmissionRequest, write: Matched) -> bool:
+    def _acts(self, registration: Registration, request: AdmissionRequest, write: Matched) -> bool:
         # A namespace is matched by its own labels.
         labels = read_labels(write.labels) if self._is_namespace else self.namespace_labels
-        if one.covers(msgspec.structs.replace(write, namespace_labels=labels)) is Truth.FALSE:
+        if (
+            registration.covers(msgspec.structs.replace(write, namespace_labels=labels))
+            is Truth.FALSE
+        ):
             return False
-        if not one.conditions:
+        if not registration.conditions:
             return True
-        truths = self.admission.conditions.evaluate(one.conditions, request)
-        return every(truths[text] for text in one.conditions) is not Truth.FALSE
+        truths = self.admission.conditions.evaluate(registration.conditions, request)
+        return every(truths[text] for text in registration.conditions) is not Truth.FALSE
 
     def review(
         self, operation: str, new: Document, old: Document | None, subresource: str = ""
@@ -259,17 +266,17 @@ class Convergence:
         """Look at each manifest, some side by side. Raises RefusedError for a missing right."""
         places = asyncio.Semaphore(_AT_ONCE)  # most of the time is spent waiting
 
-        async def look(one: Prepared) -> Verdict | Refused:
+        async def look(prepared: Prepared) -> Verdict | Refused:
             async with places:
-                return await self._look(one, every_one)
+                return await self._look(prepared, every_one)
 
         return await asyncio.gather(*map(look, every_one))
 
-    async def _look(self, one: Prepared, every_one: Sequence[Prepared]) -> Verdict | Refused:
-        if one.served is None or one.unusable:
-            return Refused(one.which, one.unusable)
+    async def _look(self, prepared: Prepared, every_one: Sequence[Prepared]) -> Verdict | Refused:
+        if prepared.served is None or prepared.unusable:
+            return Refused(prepared.which, prepared.unusable)
         try:
-            return await self._converge(one.served, one, every_one)
+            return await self._converge(prepared.served, prepared, every_one)
         except RefusedApplyError as error:
             reason = f"the API server refuses it: {error}"
         except RefusedError as error:
@@ -278,60 +285,62 @@ class Convergence:
             reason = f"it could not be looked at: {error}"
         except UNREACHED as error:
             reason = f"it could not be looked at: {unreached(error)}"
-        if one.which["kind"] == "Secret":
+        if prepared.which["kind"] == "Secret":
             reason = "it cannot be applied: `kubectl apply --dry-run=server` says why"
-        return Refused(one.which, reason)
+        return Refused(prepared.which, reason)
 
     async def _converge(
-        self, served: Served, one: Prepared, every_one: Sequence[Prepared]
+        self, served: Served, prepared: Prepared, every_one: Sequence[Prepared]
     ) -> Verdict:
-        labels = await self._once(self._labels, one.which["namespace"])
+        labels = await self._once(self._labels, prepared.which["namespace"])
         cluster = DryRuns(self.admission, served, labels, self.applier.manager or _MANAGER)
-        stored = await cluster.find(one.manifest)
+        stored = await cluster.find(prepared.manifest)
         seen = None
         if self.seen and stored is not None:
-            seen = await self.seen(object_of(one, stored))
+            seen = await self.seen(object_of(prepared, stored))
         contested = list(
             known_contests(
-                one, every_one, stored, self.applier, seen=seen, logs=self.logs, tell=self.tell
+                prepared, every_one, stored, self.applier, seen=seen, logs=self.logs, tell=self.tell
             )
         )
-        contested += await self._scaled(served, one, every_one)
+        contested += await self._scaled(served, prepared, every_one)
         generation = int((stored or {}).get("metadata", {}).get("generation") or 1)
         statuses = await self._once(read_statuses, self.admission.rest, served, generation)
-        verdict = await converge(Asked(served, one.manifest, stored, statuses, contested), cluster)
-        left_out = without_ignored(verdict.contested, one.which, self.ignores)
+        verdict = await converge(
+            Asked(served, prepared.manifest, stored, statuses, contested), cluster
+        )
+        left_out = without_ignored(verdict.contested, prepared.which, self.ignores)
         # No GitOps tool compares pods, so none ignores what they lose.
-        return verdict._replace(contested=[*left_out, *await self._pods(one, stored, cluster)])
+        return verdict._replace(contested=[*left_out, *await self._pods(prepared, stored, cluster)])
 
     async def _pods(
-        self, one: Prepared, stored: Document | None, cluster: DryRuns
+        self, prepared: Prepared, stored: Document | None, cluster: DryRuns
     ) -> Sequence[Contested]:
         """Return what each pod of a template loses; nothing of a kind without one."""
         # A manifest may be a part of what is stored, and a part of a pod is none.
-        sent = pod_of(overlay(stored or {}, one.manifest))
-        path = PODS.path(quote(one.which["namespace"], safe=""))
+        sent = pod_of(overlay(stored or {}, prepared.manifest))
+        path = PODS.path(quote(prepared.which["namespace"], safe=""))
         acting, pods = self.admission.acting, replace(cluster, served=PODS, left_out={})
         try:
             made = await acting.call("POST", path, sent, params={"dryRun": "All"}) if sent else {}
-            return await taken_from_pods(one.manifest, made, pods) if made else ()
+            return await taken_from_pods(prepared.manifest, made, pods) if made else ()
         except RefusedError as error:
-            self.tell(f"a pod of {cluster.served}/{one.which['name']} is not tried: {error}")
+            self.tell(f"a pod of {cluster.served}/{prepared.which['name']} is not tried: {error}")
             is_invalid = error.status == HTTPStatus.UNPROCESSABLE_ENTITY
-            return await taken_from_pods(one.manifest, None, pods) if is_invalid else ()
+            return await taken_from_pods(prepared.manifest, None, pods) if is_invalid else ()
 
     async def _scaled(
-        self, served: Served, one: Prepared, every_one: Sequence[Prepared]
+        self, served: Served, prepared: Prepared, every_one: Sequence[Prepared]
     ) -> list[Contested]:
         """Return the fields that an autoscaler of the namespace writes, or of the same input."""
-        namespace = one.which["namespace"]
+        namespace = prepared.which["namespace"]
         given = [each for each in every_one if each.which["namespace"] == namespace]
         scalers = [each.manifest for each in given]
-        if get(one.manifest, "spec", "replicas") is not ABSENT:
+        if get(prepared.manifest, "spec", "replicas") is not ABSENT:
             names = {each.which["name"] for each in given if each.which["kind"] == _AUTOSCALER}
             live = await self._once(self._list, _AUTOSCALERS.format(quote(namespace, safe="")))
             scalers += [each for each in live if get(each, "metadata", "name") not in names]
-        return list(scaled_by(one.manifest, served, scalers))
+        return list(scaled_by(prepared.manifest, served, scalers))
 
     async def _once(self, read: Callable[..., Awaitable[T]], *words: object) -> T:
         """Read what several objects need once, also for those that ask while it is read."""

@@ -37,7 +37,7 @@ class Coverage:
     def learn_hooks(self, configurations: Iterable[Mapping[str, Any]]) -> None:
         """Take in all validating webhook configurations."""
         hooks = read_hooks(configurations)
-        self.hooks = tuple(one for one in hooks if one.own_phase == "/outcome")
+        self.hooks = tuple(hook for hook in hooks if hook.own_phase == "/outcome")
 
     def learn_namespaces(self, found: Iterable[Mapping[str, str]]) -> None:
         """Take in the labels of all namespaces, the name among them."""
@@ -58,7 +58,7 @@ class Coverage:
             return str(error)
         if found and self.watched.get(str(found)):
             return ""
-        if found and not any(is_called(one, *found.of) for one in self.hooks):
+        if found and not any(is_called(hook, *found.of) for hook in self.hooks):
             return f"not watched: {self._why_not_watched(str(found))}"
         return self._why_not_selected(namespace) if namespace else ""
 
@@ -70,7 +70,7 @@ class Coverage:
 
     def _why_not_selected(self, namespace: str) -> str:
         labels = self.namespaces[namespace]
-        if any(one.selects_namespace(namespace, labels) for one in self.hooks):
+        if any(hook.selects_namespace(namespace, labels) for hook in self.hooks):
             return ""
         why = "the registrations leave it out"
         if namespace == KUBE_SYSTEM:

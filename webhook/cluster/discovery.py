@@ -23,11 +23,11 @@ async def discover(rest: Rest) -> list[Served]:
     """
     listed = await rest.get("/apis")
     try:
-        roots = [one for group in listed["groups"] for one in _versions(group)]
+        roots = [version for group in listed["groups"] for version in _versions(group)]
     except (KeyError, TypeError) as error:
         raise UnreadableError("/apis", "it has no groups with versions") from error
     lists = await asyncio.gather(*(_resources(rest, root) for root in ("/api/v1", *roots)))
-    return [one for resources in lists for one in resources]
+    return [resource for resources in lists for resource in resources]
 
 
 def _versions(group: Mapping[str, Any]) -> list[str]:
@@ -95,7 +95,7 @@ async def owned_kinds(
     The API cannot list what an object owns, so the metadata of every kind with a status is read.
     Also returns the kinds that could not be listed. The namespace "" stands for all.
     """
-    preferred = {(one.group, one.resource): one for one in reversed(tuple(kinds))}
+    preferred = {(kind.group, kind.resource): kind for kind in reversed(tuple(kinds))}
     candidates = [
         one
         for one in preferred.values()
@@ -114,7 +114,7 @@ async def owned_kinds(
                 return []
         return [item["metadata"] for item in listed]
 
-    lists = await asyncio.gather(*(read(one) for one in candidates))
+    lists = await asyncio.gather(*(read(candidate) for candidate in candidates))
     below: dict[str, list[tuple[str, Served]]] = {}
     for one, items in zip(candidates, lists, strict=True):
         for item in items:

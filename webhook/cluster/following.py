@@ -109,7 +109,7 @@ async def follow_cluster(
         return DEFINITIONS
 
     def on_definitions(found: tuple[tuple[CustomResource, ...], ...]) -> None:
-        custom = coverage.custom = tuple(one for versions in found for one in versions)
+        custom = coverage.custom = tuple(version for versions in found for version in versions)
         for resource, reason in setup.learn(version, custom).items():
             about = {"resource": resource, "reason": reason}
             LOGGER.warning("status is not flipped", extra={"facts": about})

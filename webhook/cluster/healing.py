@@ -117,14 +117,14 @@ class Healing:
         for result, count in self._counts.items():
             yield (result,), count
 
-    async def heal(self, one: FindingState, damage: Damage, stored: Stored) -> Stored | None:
+    async def heal(self, state: FindingState, damage: Damage, stored: Stored) -> Stored | None:
         """Restore lost values, if that may be done now. Never raises."""
-        if not self.leadership.is_leader or one.subresource != "status" or not one.object.uid:
+        if not self.leadership.is_leader or state.subresource != "status" or not state.object.uid:
             return None
-        before, now = self._before(one.id, damage), self.clock()
+        before, now = self._before(state.id, damage), self.clock()
         if before.number >= MOST_ATTEMPTS and before.wait < _FOR_EVER:
-            self._attempts[one.id] = before._replace(wait=_FOR_EVER)
-            facts = {**_facts(one), "attempts": before.number}
+            self._attempts[state.id] = before._replace(wait=_FOR_EVER)
+            facts = {**_facts(state), "attempts": before.number}
             LOGGER.warning("status is not healed any more until it changes", extra={"facts": facts})
             return None
         operations = repair_patch(damage, stored)
@@ -132,32 +132,32 @@ class Healing:
             return None
         # Before it is sent: a cancelled patch may have been stored.
         wait = FIRST_WAIT_SECONDS * 2.0**before.number
-        self._attempts[one.id] = _Attempts(damage, before.number + 1, now, wait)
+        self._attempts[state.id] = _Attempts(damage, before.number + 1, now, wait)
         healed: Stored | None = None
         reason = ""
         try:
             async with asyncio.timeout(_CALL_SECONDS):
-                healed = await self.objects.patch_status(one.object, operations)
+                healed = await self.objects.patch_status(state.object, operations)
         except (RefusedError, msgspec.MsgspecError, *UNREACHED) as error:
             status = error.status if isinstance(error, RefusedError) else 0
             reason = str(status or type(error).__name__)
             is_final = isinstance(error, RefusedError) and not error.is_passing
             result = _RESULTS.get(status, Result.REFUSED) if is_final else Result.FAILED
-            self._attempts[one.id] = before  # nothing was stored
+            self._attempts[state.id] = before  # nothing was stored
             if status == HTTPStatus.UNPROCESSABLE_ENTITY:
-                self._attempts[one.id] = before._replace(
+                self._attempts[state.id] = before._replace(
                     number=before.number + 1, at=now, wait=AGAIN_SECONDS
                 )
             elif result is Result.REFUSED:
-                self._attempts[one.id] = before._replace(at=now, wait=REFUSED_SECONDS)
+                self._attempts[state.id] = before._replace(at=now, wait=REFUSED_SECONDS)
         else:
             result = Result.FAILED if is_broken(damage, healed) else Result.HEALED
             reason = "cleared again at once"
         self._counts[result.value] += 1
         if result is Result.HEALED:
-            await self._report(one, damage.writer, stored, operations)
+            await self._report(state, damage.writer, stored, operations)
         elif result in (Result.FAILED, Result.REFUSED):
-            facts = {**_facts(one), "reason": reason}
+            facts = {**_facts(state), "reason": reason}
             LOGGER.warning("status not healed", extra={"facts": facts})
         return healed
 
@@ -169,10 +169,10 @@ class Healing:
         return none if before.damage != damage or has_held else before
 
     async def _report(
-        self, one: FindingState, writer: str, stored: Stored, operations: Operations
+        self, state: FindingState, writer: str, stored: Stored, operations: Operations
     ) -> None:
         values = dict(_values(operations))
-        facts = {**_facts(one), "writer": writer, "set": values}
+        facts = {**_facts(state), "writer": writer, "set": values}
         LOGGER.info("status healed", extra={"facts": facts})
         restored = ", ".join(f"{field}={value}" for field, value in values.items())
         await tell(
@@ -182,9 +182,9 @@ class Healing:
             action="Heal",
             reason="StatusHealed",
             is_good=True,
-            note=f"Put back {restored}, as {writer} had sent it; finding {one.id}.",
-            regarding=naming(stored["apiVersion"], stored["kind"], one.object),
-            finding=one.id,
+            note=f"Put back {restored}, as {writer} had sent it; finding {state.id}.",
+            regarding=naming(stored["apiVersion"], stored["kind"], state.object),
+            finding=state.id,
         )
 
 
@@ -226,7 +226,7 @@ class Rechecking:
         return _TICK_SECONDS
 
     def _is_due(self, thing: ObjectKey, damaged: list[FindingState], now: float) -> bool:
-        if now - max(one.last for one in damaged) < FRESH_SECONDS:
+        if now - max(state.last for state in damaged) < FRESH_SECONDS:
             return False
         return now - self._read_at.get(thing, 0.0) >= AGAIN_SECONDS
 
@@ -240,11 +240,11 @@ class Rechecking:
         except UNREACHED as error:
             return error
         self._look(thing, stored)
-        for one in damaged:
-            damage = one.harm
+        for state in damaged:
+            damage = state.harm
             if not (self.healer and stored and damage and is_broken(damage, stored)):
                 continue
-            healed = await self.healer.heal(one, damage, stored)
+            healed = await self.healer.heal(state, damage, stored)
             if healed is not None:
                 stored = healed
                 self._look(thing, stored)
@@ -257,9 +257,9 @@ class Rechecking:
         self.findings.look(thing, remains, self.clock())
 
 
-def _facts(one: FindingState) -> dict[str, Any]:
+def _facts(state: FindingState) -> dict[str, Any]:
     names = ("group", "resource", "namespace", "name")
-    return {"finding": one.id, **{name: getattr(one.object, name) for name in names}}
+    return {"finding": state.id, **{name: getattr(state.object, name) for name in names}}
 
 
 def repair_patch(damage: Damage, stored: Stored) -> Operations | None:
@@ -276,16 +276,16 @@ def repair_patch(damage: Damage, stored: Stored) -> Operations | None:
         return None
     operations = [_operation("test", "/metadata/resourceVersion", version)]
     observed = read_observed(fields_of({"status": stored["status"]})["status"]) or NOTHING_OBSERVED
-    for one in still_lost(damage, observed):
+    for value in still_lost(damage, observed):
         # Findings may come from a shared store: what is no generation is not put back.
-        if not 0 < (generation_number(one.value) or 0) <= generation:
+        if not 0 < (generation_number(value.value) or 0) <= generation:
             continue
         where = "/status"
-        if one.condition is not None:
+        if value.condition is not None:
             types = [condition.get("type", "") for condition in stored["status"]["conditions"]]
-            where = f"/status/conditions/{types.index(one.condition)}"
-            operations.append(_operation("test", f"{where}/type", one.condition))
-        operations.append(_operation("add", f"{where}/observedGeneration", one.value))
+            where = f"/status/conditions/{types.index(value.condition)}"
+            operations.append(_operation("test", f"{where}/type", value.condition))
+        operations.append(_operation("add", f"{where}/observedGeneration", value.value))
     return operations if len(operations) > 1 else None
 
 

@@ -134,7 +134,7 @@ async def leaving(rest: Rest, workload: Document) -> list[str]:
     Raises RefusedError or UNREACHED.
     """
     pods = await _owned(rest, workload, "v1", "Pod")
-    return [one["metadata"]["name"] for one in pods if "deletionTimestamp" in one["metadata"]]
+    return [pod["metadata"]["name"] for pod in pods if "deletionTimestamp" in pod["metadata"]]
 
 
 async def _owned(rest: Rest, workload: Document, version: str, kind: str) -> list[Document]:
@@ -277,5 +277,9 @@ def choices_of(deployment: Document, namespace: str) -> Choices:
 def is_injected(configurations: Iterable[Document]) -> bool:
     """Whether cert-manager writes the CA bundles of genguard's registrations."""
     names = {name for _, name in REGISTRATIONS}
-    ours = [one["metadata"] for one in configurations if one["metadata"]["name"] in names]
+    ours = [
+        configuration["metadata"]
+        for configuration in configurations
+        if configuration["metadata"]["name"] in names
+    ]
     return any(INJECTED in (one.get("annotations") or {}) for one in ours)

@@ -99,7 +99,7 @@ class Follower:
     def counts(self) -> Iterator[tuple[tuple[str, ...], int]]:
         """Yield how many of the watched writes have each phase, by phase and why they have it."""
         needs, phases, _ = self.registered
-        counts = Counter((name, why(one, name)) for one in needs for name in phases[one.writes])
+        counts = Counter((name, why(need, name)) for need in needs for name in phases[need.writes])
         yield from counts.items()
 
     async def step(self) -> float:
@@ -146,13 +146,13 @@ class Follower:
                     for one in now[name] - covered[name]:  # what comes back has its minute again
                         self._unneeded.pop((name, one), None)
                     self._left[name] = now[name] = covered[name]
-        outcomes = frozenset(one.writes for one in needs if one.writes not in custom)
+        outcomes = frozenset(need.writes for need in needs if need.writes not in custom)
         now[Phase.OUTCOME] = now.pop(_CHANGED) | outcomes
         phases = {
-            one.writes: tuple(name for name, covered in now.items() if one.writes in covered)
-            for one in needs
+            need.writes: tuple(name for name, covered in now.items() if need.writes in covered)
+            for need in needs
         }
-        shown = tuple(one for one in needs if phases[one.writes])
+        shown = tuple(need for need in needs if phases[need.writes])
         self.registered = self.registered._replace(needs=shown, phases=phases)
 
     def _wanted(
@@ -164,12 +164,14 @@ class Follower:
     ) -> Iterator[tuple[str, list[Rule]]]:
         """Yield the rules of each webhook after what writes need; after a revert of some alone."""
         for phase in _MUTATING:
-            mine = [one.writes for one in needs if one.writes in custom and phase in one.phases]
+            mine = [need.writes for need in needs if need.writes in custom and phase in need.phases]
             yield phase, [*rules_of(phase, outcome, present[phase], needs), *rules_for(mine)]
         if not self._is_left:
-            repaired = (one for one in needs if one.is_repaired and Phase.MUTATE not in one.phases)
+            repaired = (
+                need for need in needs if need.is_repaired and Phase.MUTATE not in need.phases
+            )
             yield _REPAIR, rules_for(one.writes for one in repaired)
-            changed = [one.writes for one in needs if one.writes in custom and one.phases]
+            changed = [need.writes for need in needs if need.writes in custom and need.phases]
             ended = [
                 one._replace(operation="DELETE") for one in changed if one.operation == "CREATE"
             ]
@@ -196,15 +198,15 @@ class Follower:
         """
         before, self._unneeded = self._unneeded, {}
         at = self.clock()
-        for one in needs:
+        for need in needs:
             kept = []
             for phase in _MUTATING:
-                if phase in one.phases or one.writes not in now[phase]:
+                if phase in need.phases or need.writes not in now[phase]:
                     continue
-                since = self._unneeded[phase, one.writes] = before.get((phase, one.writes), at)
+                since = self._unneeded[phase, need.writes] = before.get((phase, need.writes), at)
                 if self._is_left or at - since < KEPT_SECONDS:
                     kept.append(phase)
-            yield one._replace(phases=(*one.phases, *kept))
+            yield need._replace(phases=(*need.phases, *kept))
 
     def _see_reverts(
         self, found: Mapping[str, Document], now: Mapping[str, frozenset[Writes]]
@@ -215,8 +217,8 @@ class Follower:
                 continue
             del self._left[name]
             document = found[_PATHS[name]]
-            hooks = (one for one in read_hooks([document]) if phase_of(one.body) == name)
-            by = next((one.rules_writer for one in hooks), "") or "unknown"
+            hooks = (hook for hook in read_hooks([document]) if phase_of(hook.body) == name)
+            by = next((hook.rules_writer for hook in hooks), "") or "unknown"
             if by == GENGUARD:
                 continue  # `genguard install` has proven all phases again
             self._reverted_at = self.clock()
@@ -228,13 +230,13 @@ class Follower:
 
     async def _write(self, path: str, found: Document, rules: Mapping[str, list[Rule]]) -> None:
         # The API server leaves out rules where there are none.
-        named = [(phase_of(one), one) for one in found["webhooks"]]
+        named = [(phase_of(webhook), webhook) for webhook in found["webhooks"]]
         webhooks = [{**one, "rules": rules[name]} if name in rules else one for name, one in named]
         old = found["metadata"]
         metadata = {**old, "annotations": {**(old.get("annotations") or {}), FOLLOWED: "follow"}}
         body = {**found, "metadata": metadata, "webhooks": webhooks}
         await self.calls.call("PUT", path, body, params={"fieldManager": GENGUARD})
-        count = sum(len(one.get("rules") or ()) for one in webhooks)
+        count = sum(len(webhook.get("rules") or ()) for webhook in webhooks)
         facts = {"configuration": old["name"], "rules": count}
         LOGGER.info("registration follows need", extra={"facts": facts})
 
@@ -254,16 +256,16 @@ def why(need: Need, name: str) -> str:
 def _rules(configuration: Document, name: str) -> list[Rule]:
     """Return the rules of a webhook by the first part of its name."""
     hooks: list[dict[str, Any]] = configuration.get("webhooks") or []
-    return [rule for one in hooks if phase_of(one) == name for rule in one.get("rules") or ()]
+    return [rule for hook in hooks if phase_of(hook) == name for rule in hook.get("rules") or ()]
 
 
 def _covered(rules: Iterable[Rule], needs: Iterable[Need]) -> frozenset[Writes]:
     """Return the watched writes for which rules call."""
     # There is one for each group of custom resources: too many to ask each of them for each write.
-    named = {one: rule for rule in rules for one in writes_of(rule)}
+    named = {write: rule for rule in rules for write in writes_of(rule)}
     wide = [rule for one, rule in named.items() if EVERYTHING in f"{one.group}{one.resource}"]
     return frozenset(
-        one.writes for one in needs if one.writes in named or may_match(wide, one.writes)
+        need.writes for need in needs if need.writes in named or may_match(wide, need.writes)
     )
 
 

@@ -378,7 +378,7 @@ class Page(msgspec.Struct, rename="camel"):
     def objects(self) -> Iterator[Fields]:
         """Yield each object, undecoded, with its kind."""
         typed = {"apiVersion": self.api_version, "kind": self.kind.removesuffix("List")}
-        return (fields_of(typed) | one for one in self.items or ())
+        return (fields_of(typed) | item for item in self.items or ())
 
 
 def metadata_of(path: str, found: Fields, kind: str = "") -> Metadata:

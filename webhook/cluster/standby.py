@@ -68,10 +68,12 @@ def read_pod(document: Mapping[str, Any]) -> Pod:
     metadata = document["metadata"]
     status = document.get("status") or {}
     conditions = status.get("conditions") or ()
-    is_ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    is_ready = any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions
+    )
     containers = (document.get("spec") or {}).get("containers") or ()
-    ports = [port for one in containers for port in one.get("ports") or ()]
-    named = {one.get("name"): int(one["containerPort"]) for one in ports}
+    ports = [port for container in containers for port in container.get("ports") or ()]
+    named = {port.get("name"): int(port["containerPort"]) for port in ports}
     host, port = status.get("podIP"), named.get(_PORT)
     return Pod(
         metadata["name"],
@@ -93,7 +95,7 @@ def may_take(pods: Iterable[Pod], own: str, holder: str, *, is_free: bool) -> bo
     A holder with the name of `own` is the process that ran in this pod before. Where no other pod
     can answer, one that cannot answer either takes what is free, or was its own.
     """
-    can_answer = {one.name for one in pods if one.can_answer}
+    can_answer = {pod.name for pod in pods if pod.can_answer}
     if is_free:
         return own in can_answer or not can_answer - {holder}
     if holder == own:
@@ -160,7 +162,7 @@ class StandbyElection(LeaseElection):
     @property
     def active_ops(self) -> tuple[str, int] | None:
         """Where the pages of the active pod are; None where that is this pod, or not known."""
-        pod = next((one for one in self._seen_pods if one.name == self.active), None)
+        pod = next((pod for pod in self._seen_pods if pod.name == self.active), None)
         if self.is_leader or pod is None or pod.address is None or pod.ops is None:
             return None
         return pod.address[0], pod.ops
@@ -181,7 +183,7 @@ class StandbyElection(LeaseElection):
         """Take what the pods are now."""
         if pods != self._seen_pods:
             self._seen_pods = pods
-            known = {one.name for one in pods}
+            known = {pod.name for pod in pods}
             self._reached = {name: said for name, said in self._reached.items() if name in known}
             self._taking.wake()
 
@@ -217,7 +219,7 @@ class StandbyElection(LeaseElection):
 
     def _alive(self) -> list[Pod]:
         """The pods, without those whose process has been seen to end."""
-        return [one for one in self._seen_pods if self._reached.get(one.name) is not False]
+        return [pod for pod in self._seen_pods if self._reached.get(pod.name) is not False]
 
     async def _read(self) -> None:
         self.see(tuple(map(read_pod, await self._rest.list_all(self._pods_path, OURS))))
@@ -231,9 +233,9 @@ class StandbyElection(LeaseElection):
             async with asyncio.timeout(_CALL_SECONDS):
                 if reads:
                     await self._read()
-                for one in sorted(self._seen_pods, key=lambda one: not self._answers(one)):
-                    if one.is_active is not self._answers(one):
-                        await self._label(one)
+                for pod in sorted(self._seen_pods, key=lambda pod: not self._answers(pod)):
+                    if pod.is_active is not self._answers(pod):
+                        await self._label(pod)
             self._is_failing = False
         except (RefusedError, *UNREACHED) as error:
             if not self._is_failing:

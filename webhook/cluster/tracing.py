@@ -182,7 +182,11 @@ async def clean_up(rest: Rest, *, everything: bool = False) -> list[str]:
         owner = (document["metadata"].get("annotations") or {}).get(OWNER, "")
         return everything or has_expired(document, now) or has_ended(owner)
 
-    found = [one for one in await configurations(rest) if is_observer(one) and is_leftover(one)]
+    found = [
+        configuration
+        for configuration in await configurations(rest)
+        if is_observer(configuration) and is_leftover(configuration)
+    ]
     return await delete(rest, found)
 
 
@@ -257,8 +261,8 @@ async def try_samples(
     except RefusedError as error:
         refused[str(error)] = [f"anything outside namespace {own}"]
     labels = {"app.kubernetes.io/name": "genguard-scan"}
-    for one in registered:
-        labels |= (one.match.objects or {}).get("matchLabels") or {}
+    for registration in registered:
+        labels |= (registration.match.objects or {}).get("matchLabels") or {}
     metadata = {"generateName": "genguard-scan-", "labels": labels}
     turn, params = asyncio.Semaphore(_AT_ONCE), {**_PARAMS, "fieldManager": "genguard-scan"}
     ends = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
@@ -285,12 +289,12 @@ async def try_samples(
 
 async def _workload_of(rest: Rest, metadata: Mapping[str, Any]) -> Any:
     """Return the workload that owns a pod; {} where there is none that may be read."""
-    for one in metadata.get("ownerReferences") or ():
-        group, _, version = one["apiVersion"].rpartition("/")
-        kind = group, version, f"{one['kind'].lower()}s"
+    for reference in metadata.get("ownerReferences") or ():
+        group, _, version = reference["apiVersion"].rpartition("/")
+        kind = group, version, f"{reference['kind'].lower()}s"
         with suppress(RefusedError):
             at = collection_path(*kind, metadata.get("namespace", ""))
-            return await rest.get(f"{at}/{quote(one['name'], safe=':')}")
+            return await rest.get(f"{at}/{quote(reference['name'], safe=':')}")
     return {}
 
 

@@ -107,11 +107,11 @@ class Broken(msgspec.Struct, frozen=True, rename="camel"):
     not_ready: int = 0
 
 
-def is_broken(one: Finding, now: float) -> bool:
+def is_broken(finding: Finding, now: float) -> bool:
     """Whether an unresolved finding says that something is broken now."""
-    if one.state == "resolved":
+    if finding.state == "resolved":
         return False
-    return one.state == "quiet" or shown_severity(one, now) in _BROKEN
+    return finding.state == "quiet" or shown_severity(finding, now) in _BROKEN
 
 
 class _Read(NamedTuple):
@@ -133,7 +133,7 @@ def _read(findings: Iterable[Finding], now: float) -> _Read:
     how many of them stand alone; and when those that would say so, but only wait to be resolved,
     will be.
     """
-    active = [one for one in findings if one.state != "resolved"]
+    active = [finding for finding in findings if finding.state != "resolved"]
     above = above_of(active)
     red = {one.id: parse_time(one.first_seen) for one in active if is_broken(one, now)}
     ends = [
@@ -158,10 +158,10 @@ async def find_broken(
     tracking = sources.detecting.tracking
     read = await queue.in_thread(lambda: _read(findings, now))
     families = await _families(tracking, read.damaged, now)
-    stuck = [one for one in families.values() if one.stuck_since is not None]
-    waits = [one for one in families.values() if one.stuck_since is None]
+    stuck = [family for family in families.values() if family.stuck_since is not None]
+    waits = [family for family in families.values() if family.stuck_since is None]
     shown = heapq.nsmallest(MOST_SHOWN, stuck, key=lambda one: one.stuck_since or 0.0)
-    slow = {one.root_uid for one in waits if _is_slow(tracking, one, now)}
+    slow = {wait.root_uid for wait in waits if _is_slow(tracking, wait, now)}
     proceeding = heapq.nsmallest(
         MOST_SHOWN, waits, key=lambda one: (one.root_uid not in slow, one.waiting_since)
     )

@@ -86,7 +86,7 @@ class FindingQuery(msgspec.Struct, frozen=True):
         """
         found = sorted(
             self._matching(findings, now),
-            key=lambda one: (one.severity.rank, one.first_seen, one.last_seen),
+            key=lambda finding: (finding.severity.rank, finding.first_seen, finding.last_seen),
             reverse=True,
         )
         found.sort(key=lambda one: one.state == "resolved")
@@ -96,18 +96,18 @@ class FindingQuery(msgspec.Struct, frozen=True):
         words = self.q.casefold().split()
         begin = begin_of_range(self.since, now)
         is_of_kind = kind_in_log(self.kind, load_rows()) if self.kind else None
-        for one in findings:
+        for finding in findings:
             if (
-                (self.state in ("all", one.state) or (self.state, one.state) == _BOTH)
-                and self.severity in ("", one.severity)
-                and self.detector in ("", one.detector)
-                and (is_of_kind is None or is_of_kind(_reference(one.object)))
-                and (not self.namespace or self.namespace in _namespaces(one))
-                and (not self.since or parse_time(one.last_seen) >= begin)
-                and (not self.culprit or culprit(one).name == self.culprit)
-                and (not words or has_words(words, _shown_text(one)))
+                (self.state in ("all", finding.state) or (self.state, finding.state) == _BOTH)
+                and self.severity in ("", finding.severity)
+                and self.detector in ("", finding.detector)
+                and (is_of_kind is None or is_of_kind(_reference(finding.object)))
+                and (not self.namespace or self.namespace in _namespaces(finding))
+                and (not self.since or parse_time(finding.last_seen) >= begin)
+                and (not self.culprit or culprit(finding).name == self.culprit)
+                and (not words or has_words(words, _shown_text(finding)))
             ):
-                yield one
+                yield finding
 
 
 def parse(query: Mapping[str, str], *, state: str, limit: int) -> FindingQuery:
@@ -135,9 +135,11 @@ def count_open(findings: Iterable[Finding]) -> dict[str, int]:
 
     What is shown beneath another is counted with it, and what genguard repairs is not counted.
     """
-    findings = [one for one in findings if one.state != "resolved"]
+    findings = [finding for finding in findings if finding.state != "resolved"]
     above = above_of(findings)
-    is_open = Counter(one.severity for one in findings if not (one.id in above or one.restored))
+    is_open = Counter(
+        finding.severity for finding in findings if not (finding.id in above or finding.restored)
+    )
     return {severity.value: is_open[severity] for severity in SEVERITIES}
 
 
@@ -145,17 +147,20 @@ def _reference(one: FoundObject) -> ObjectReference:
     return ObjectReference(api_group=one.group, api_version=one.version, resource=one.resource)
 
 
-def _namespaces(one: Finding) -> set[str]:
-    return {where.namespace for where in (one.objects.examples if one.objects else (one.object,))}
+def _namespaces(finding: Finding) -> set[str]:
+    return {
+        where.namespace
+        for where in (finding.objects.examples if finding.objects else (finding.object,))
+    }
 
 
-def _shown_text(one: Finding) -> Iterator[str]:
-    where = one.subject
+def _shown_text(finding: Finding) -> Iterator[str]:
+    where = finding.subject
     yield from (where.namespace, where.name, where.resource, where.group, where.uid)
-    yield from (f"{where.namespace}/{where.name}", one.state)
-    yield from (one.id, one.detector, one.severity, one.message, one.above)
-    yield from one.paths
-    yield from (f"{actor.name} {actor.field_manager}" for actor in one.actors)
+    yield from (f"{where.namespace}/{where.name}", finding.state)
+    yield from (finding.id, finding.detector, finding.severity, finding.message, finding.above)
+    yield from finding.paths
+    yield from (f"{actor.name} {actor.field_manager}" for actor in finding.actors)
 
 
 ROWS: Final = 100
@@ -224,22 +229,22 @@ def arrange(
     known        all findings: consequences are shown whether the filters match them or not
     not_settled  objects to show beneath the findings that are to blame
     """
-    ids, above = {one.id for one in found}, above_of(known)
+    ids, above = {finding.id for finding in found}, above_of(known)
     # Where the cause is filtered out, what follows from it stands alone.
-    heads = [one for one in found if above.get(one.id) not in ids]
+    heads = [finding for finding in found if above.get(finding.id) not in ids]
     blamed: dict[str, list[NotSettled]] = {}
     for thing in not_settled:
         blamed.setdefault(above.get(thing.finding, thing.finding), []).append(thing)
 
-    def rank(one: Finding) -> tuple[bool, bool, int, bool]:
+    def rank(finding: Finding) -> tuple[bool, bool, int, bool]:
         """Of equal severity, what keeps objects from being settled comes first."""
-        is_over = one.state == "resolved"
-        return is_over, one.restored, -one.severity.rank, one.id not in blamed
+        is_over = finding.state == "resolved"
+        return is_over, finding.restored, -finding.severity.rank, finding.id not in blamed
 
     heads.sort(key=rank)
     groups: dict[str, list[Finding]] = {}
-    for one in heads:
-        groups.setdefault(culprit(one).name, []).append(one)
+    for head in heads:
+        groups.setdefault(culprit(head).name, []).append(head)
     follows, total = beneath(known, above), len(heads)
 
     def group(name: str, shown: Sequence[Finding]) -> FindingGroup:
@@ -248,8 +253,13 @@ def arrange(
         title = "" if is_alone else group_headline(members, kind_of)
         say = headline if is_alone else predicate
         rows = tuple(
-            FindingRow(one, say(one, kind_of), follows.get(one.id, ()), blamed.get(one.id, ()))
-            for one in shown
+            FindingRow(
+                finding,
+                say(finding, kind_of),
+                follows.get(finding.id, ()),
+                blamed.get(finding.id, ()),
+            )
+            for finding in shown
         )
         return FindingGroup(name, title, rows, len(members) - len(shown))
 

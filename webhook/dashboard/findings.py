@@ -77,13 +77,16 @@ async def _first_screen(
     context: PageContext, asked: FindingQuery, shown: Sequence[Finding]
 ) -> Mapping[str, object]:
     """Return the values of each row; of the worst finding also the first step that ends it."""
-    samples = context.sources.detecting.detection.ledger.samples({one.id for one in shown})
+    samples = context.sources.detecting.detection.ledger.samples({finding.id for finding in shown})
     is_first = asked.is_usual and shown and shown[0].state != "resolved"
     first = (await _whole(context, shown[:1]))[0] if is_first else None
 
     def happenings() -> dict[str, Happening | None]:
         diffs = {name: shown_diff(raw) for name, raw in samples.items()}
-        return {one.id: happening(structs.replace(one, diff=diffs.get(one.id))) for one in shown}
+        return {
+            finding.id: happening(structs.replace(finding, diff=diffs.get(finding.id)))
+            for finding in shown
+        }
 
     return {
         "happenings": await context.queue.in_thread(happenings),
@@ -107,8 +110,8 @@ def home(
         "known": len(known),
         "asked": asked,
         "broken": broken,
-        "going_on": count_open(one for one in known if not one.is_ending(now)),
-        "repaired": sum(one.restored and one.id not in above for one in known),
+        "going_on": count_open(finding for finding in known if not finding.is_ending(now)),
+        "repaired": sum(finding.restored and finding.id not in above for finding in known),
         "states": STATES,
         "detectors": DETECTORS,
         "severities": SEVERITIES,
@@ -119,7 +122,7 @@ def home(
 
 def _again(some: Iterable[Finding], now: float) -> float | str:
     """Return the seconds until one of them is shown otherwise, though nothing happens."""
-    return min((at - now for one in some for at in one.ends if now < at < inf), default="")
+    return min((at - now for finding in some for at in finding.ends if now < at < inf), default="")
 
 
 async def load_all(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
@@ -164,7 +167,7 @@ async def _whole(context: PageContext, found: Sequence[Finding]) -> tuple[Findin
     """Return findings with what happened and what ends them."""
     sources = context.sources
     detection = sources.detecting.detection
-    samples = detection.ledger.samples({one.id for one in found})
+    samples = detection.ledger.samples({finding.id for finding in found})
     histories = detection.history.snapshot() if sources.detecting.judges else None
     registered = sources.suspects.registered
     enforcing = sources.about().get("mode") == "enforcing"
@@ -172,7 +175,8 @@ async def _whole(context: PageContext, found: Sequence[Finding]) -> tuple[Findin
 
     return await context.queue.in_thread(
         lambda: tuple(
-            with_fix(one, registered, installation, samples.get(one.id), histories) for one in found
+            with_fix(finding, registered, installation, samples.get(finding.id), histories)
+            for finding in found
         )
     )
 

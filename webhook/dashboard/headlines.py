@@ -48,8 +48,8 @@ def culprit(found: Finding) -> Culprit:
     actors = found.actors
     if not actors:
         return Culprit(NOBODY, several=False, hint="")
-    surest = min((one.confidence for one in actors), key=lambda one: one.rank)
-    several = [one for one in actors if one.confidence is surest]
+    surest = min((actor.confidence for actor in actors), key=lambda one: one.rank)
+    several = [actor for actor in actors if actor.confidence is surest]
     names = sorted({*names_of(several, short_name)})
     is_one_of = surest is Confidence.POSSIBLE and len(names) > 1
     hint = "" if surest is Confidence.CERTAIN or is_one_of else _HINTS[surest]
@@ -71,23 +71,25 @@ def above_of(findings: Iterable[Finding]) -> dict[str, str]:
     """
     findings, above = tuple(findings), dict[str, str]()
     about: defaultdict[tuple[str, str, bool], list[Finding]] = defaultdict(list)
-    for one in findings:
-        if one.actors and one.objects is None and not one.above:
-            key = culprit(one).name, one.object.identity, one.state == "resolved"
-            about[key].append(one)
+    for finding in findings:
+        if finding.actors and finding.objects is None and not finding.above:
+            key = culprit(finding).name, finding.object.identity, finding.state == "resolved"
+            about[key].append(finding)
     for some in about.values():
         first, *others = sorted(some, key=lambda one: (-one.severity.rank, _place(one)))
-        above.update((one.id, first.id) for one in others)
-    return above | {one.id: above.get(one.above, one.above) for one in findings if one.above}
+        above.update((other.id, first.id) for other in others)
+    return above | {
+        finding.id: above.get(finding.above, finding.above) for finding in findings if finding.above
+    }
 
 
-def _place(one: Finding) -> tuple[int, str]:
-    return _PLACE.get(one.detector, len(_PLACE)), one.first_seen
+def _place(finding: Finding) -> tuple[int, str]:
+    return _PLACE.get(finding.detector, len(_PLACE)), finding.first_seen
 
 
-def short_name(one: Actor) -> str:
+def short_name(actor: Actor) -> str:
     """Return a name without what all have: the configuration of a webhook, a service account."""
-    return one.name.partition("/")[0] if one.type == "webhook" else _short_user(one.name)
+    return actor.name.partition("/")[0] if actor.type == "webhook" else _short_user(actor.name)
 
 
 def _short_user(name: str) -> str:
@@ -121,11 +123,16 @@ def group_headline(found: Sequence[Finding], kind_of: KindOf) -> str:
 def count_objects(found: Sequence[Finding], kind_of: KindOf) -> str:
     """`3 Deployments`, `2 Deployments and 1 Pod`, `12 objects`; the name of a single one."""
     objects = {
-        (one.object.group, one.object.resource, one.object.namespace, one.object.name): one.object
-        for one in found
-        if one.objects is None
+        (
+            finding.object.group,
+            finding.object.resource,
+            finding.object.namespace,
+            finding.object.name,
+        ): finding.object
+        for finding in found
+        if finding.objects is None
     }
-    many = [one.objects for one in found if one.objects is not None]
+    many = [finding.objects for finding in found if finding.objects is not None]
     # The largest of each kind: findings of one culprit are often about the same objects.
     most: dict[tuple[str, str], int] = {}
     if len(objects) == 1 and not many:
@@ -135,7 +142,9 @@ def count_objects(found: Sequence[Finding], kind_of: KindOf) -> str:
         kinds[kind_of(where.group, where.resource) or where.resource] += 1
     for some in many:
         for resource, count in some.kinds.items():
-            group = next((one.group for one in some.examples if one.resource == resource), "")
+            group = next(
+                (example.group for example in some.examples if example.resource == resource), ""
+            )
             most[group, resource] = max(count, most.get((group, resource), 0))
     for (group, resource), count in most.items():
         kinds[kind_of(group, resource) or resource] += count
@@ -145,7 +154,7 @@ def count_objects(found: Sequence[Finding], kind_of: KindOf) -> str:
 
 
 def _does(who: Culprit, found: Sequence[Finding], what: str) -> str:
-    detectors = {one.detector for one in found}
+    detectors = {finding.detector for finding in found}
     known = FINDINGS.get(found[0].detector) if len(detectors) == 1 else None
     words = known.headline if known else _ANY if len(detectors) == 1 else _BREAKS
     said = _NUMBER.sub(r"\2" if who.several else r"\1", words)
@@ -155,7 +164,7 @@ def _does(who: Culprit, found: Sequence[Finding], what: str) -> str:
 
 def _only_field(found: Iterable[Finding]) -> str:
     """Return the only field that findings are about, as people read it; "" for several."""
-    paths = {path for one in found for path in one.paths}
+    paths = {path for finding in found for path in finding.paths}
     pointer = paths.pop() if len(paths) == 1 else ""
     return field_name(from_pointer(pointer), pointer) if pointer.startswith("/") else pointer
 
@@ -207,21 +216,21 @@ def happening(found: Finding) -> Happening | None:
     turns = (about.asked, about.left, about.stored)
     if not about.is_changed_by_webhooks:
         turns = (about.before, about.asked, about.stored)
-    seen = [one for one in turns if one is not None]
+    seen = [turn for turn in turns if turn is not None]
     apart = [one.text for at, one in enumerate(seen) if not at or one != seen[at - 1]]
     is_fight = found.detector in _FIGHTS and len(apart) > 1
     values = " ⇄ ".join(apart[:2]) if is_fight else " → ".join(apart)
     return Happening(about.field, values, tuple(_sides(found, found.diff, about)))
 
 
-_FIGHTS: Final = frozenset(one.name for one in Turned.findings)
+_FIGHTS: Final = frozenset(finding.name for finding in Turned.findings)
 """Findings of writers that set a field against each other."""
 
 
 def _sides(found: Finding, diff: WriteDiff, about: ShownField) -> Iterator[Side]:
     """Yield the writer of the sample, then who undoes it or what it undoes."""
-    writer = next((one for one in found.actors if one.name == diff.user), None)
-    others = [one for one in found.actors if one is not writer]
+    writer = next((actor for actor in found.actors if actor.name == diff.user), None)
+    others = [actor for actor in found.actors if actor is not writer]
     if not others or (writer is None and not about.is_changed_by_webhooks):
         return
     mine = about.asked or about.stored
@@ -229,25 +238,26 @@ def _sides(found: Finding, diff: WriteDiff, about: ShownField) -> Iterator[Side]
     theirs = about.left if about.is_changed_by_webhooks else about.before
     does = "makes it" if about.is_changed_by_webhooks else "asks for"
     is_known = len(others) == 1 or about.is_changed_by_webhooks
-    for one in others:
-        yield Side(short_name(one), one, does, theirs if is_known else None)
+    for other in others:
+        yield Side(short_name(other), other, does, theirs if is_known else None)
 
 
-def _is_about(one: ShownField, paths: Iterable[str]) -> bool:
-    return any(one.path == path or one.path.startswith(f"{path}/") for path in paths)
+def _is_about(field: ShownField, paths: Iterable[str]) -> bool:
+    return any(field.path == path or field.path.startswith(f"{path}/") for path in paths)
 
 
-def damaged(one: ShownField, paths: Iterable[str]) -> tuple[bool, ...]:
+def damaged(field: ShownField, paths: Iterable[str]) -> tuple[bool, ...]:
     """Return which of the four values of a field are damage; paths are those of the finding.
 
     What a controller changes in its own write is no damage, nor is what webhooks change elsewhere.
     """
-    if not _is_about(one, paths):
+    if not _is_about(field, paths):
         return False, False, False, False
-    undone = one.is_changed_by_webhooks or (
-        None not in (one.asked, one.stored) and one.asked != one.stored
+    undone = field.is_changed_by_webhooks or (
+        None not in (field.asked, field.stored) and field.asked != field.stored
     )
-    right, begin = (one.asked, 2) if undone else (one.before, 1)
+    right, begin = (field.asked, 2) if undone else (field.before, 1)
     return tuple(
-        at >= begin and value is not None and value != right for at, value in enumerate(one.states)
+        at >= begin and value is not None and value != right
+        for at, value in enumerate(field.states)
     )

@@ -68,7 +68,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     remembered = detecting.detection.history.find(key)
     found = tracking.find(uid)
     findings = detecting.findings()
-    about = tuple(one for one in findings if _is_about(one, key))
+    about = tuple(finding for finding in findings if _is_about(finding, key))
     if remembered is None and found is None and not about:
         raise MissingError(
             "This object is not known. Objects without writes for an hour may be forgotten, and "

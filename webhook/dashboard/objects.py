@@ -94,10 +94,10 @@ class OpenFindings:
         self._about: Final[dict[str, list[str]]] = {}
         findings = tuple(findings)
         self.damaged: Final = damaged_objects(findings)
-        for one in findings:
-            if one.state != "resolved":
-                shown = shown_severity(one, now)
-                self._about.setdefault(one.object.identity, []).append(shown)
+        for finding in findings:
+            if finding.state != "resolved":
+                shown = shown_severity(finding, now)
+                self._about.setdefault(finding.object.identity, []).append(shown)
 
     def of(self, found: Tracked) -> tuple[int, str]:
         """Return how many are about an object, and the worst of them; 0 and "" for none."""
@@ -181,13 +181,13 @@ def _matcher(
     wanted = [(name, filters[name]) for name in ("namespace", "name", "health") if name in filters]
     words = filters.get("q", "").casefold().split()
 
-    def matches(of: str, one: TrackedState) -> bool:
-        if one.changed_at < begin or one.kind not in names or uid not in (None, of):
+    def matches(of: str, state: TrackedState) -> bool:
+        if state.changed_at < begin or state.kind not in names or uid not in (None, of):
             return False
-        if any(getattr(one, name) != value for name, value in wanted):
+        if any(getattr(state, name) != value for name, value in wanted):
             return False
-        text = f"{one.namespace}/{one.name} {of}".casefold() if words else ""
-        return all(word in text or word in names[one.kind] for word in words)
+        text = f"{state.namespace}/{state.name} {of}".casefold() if words else ""
+        return all(word in text or word in names[state.kind] for word in words)
 
     return matches
 

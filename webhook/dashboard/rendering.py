@@ -96,14 +96,18 @@ def lasts(at: str, now: float) -> str:
     return span(max(now - parse_time(at), 0.0) // 1)
 
 
-def shown_severity(one: Finding, now: float) -> str:
+def shown_severity(finding: Finding, now: float) -> str:
     """Return the severity; REPAIRED for what genguard puts back at each write.
 
     ENDING for what is broken, but only waits to be resolved.
     """
-    if one.restored:
+    if finding.restored:
         return REPAIRED
-    return ENDING if one.severity is not Severity.INFO and one.is_ending(now) else one.severity
+    return (
+        ENDING
+        if finding.severity is not Severity.INFO and finding.is_ending(now)
+        else finding.severity
+    )
 
 
 def word(name: str) -> str:
@@ -111,21 +115,21 @@ def word(name: str) -> str:
     return _WORDS.get(name, name)
 
 
-def state(one: Finding, now: float) -> str:
+def state(finding: Finding, now: float) -> str:
     """Say how a finding stands: `waiting: no sign for 26 s, fine in 34 s if it stays so`."""
-    if one.restored:
+    if finding.restored:
         return "repaired at each write"
-    if one.is_ending(now):
-        quiet = max(now - parse_time(one.last_seen), 0.0)
-        left = span(max(one.resolves_after - quiet, 0.0) // 1)
-        if one.ends[1] <= now:
+    if finding.is_ending(now):
+        quiet = max(now - parse_time(finding.last_seen), 0.0)
+        left = span(max(finding.resolves_after - quiet, 0.0) // 1)
+        if finding.ends[1] <= now:
             return f"repaired, resolved in {left} if it stays so"
-        why = "repaired" if one.repaired else f"no sign for {span(quiet // 1)}"
+        why = "repaired" if finding.repaired else f"no sign for {span(quiet // 1)}"
         return f"waiting: {why}, fine in {left} if it stays so"
-    if one.incomplete_since and one.state != "resolved":
-        return f"{word(one.state)}, not fully seen for {lasts(one.incomplete_since, now)}"
-    is_watched = one.repaired and one.state == "open"
-    return "repaired, watched until it stays so" if is_watched else word(one.state)
+    if finding.incomplete_since and finding.state != "resolved":
+        return f"{word(finding.state)}, not fully seen for {lasts(finding.incomplete_since, now)}"
+    is_watched = finding.repaired and finding.state == "open"
+    return "repaired, watched until it stays so" if is_watched else word(finding.state)
 
 
 def stamp(at: str | float) -> str:

@@ -93,8 +93,8 @@ def runbook_of(found: Finding, mode: str, enforce: str = "") -> Runbook:
 
     Beside the steps of the finding (genguard/detection/fix.py), that is without what these say.
     """
-    types = {one: "user" if one.type == "manager" else one.type for one in found.actors}
-    sure = [types[one] for one in found.actors if one.confidence is not Confidence.POSSIBLE]
+    types = {actor: "user" if actor.type == "manager" else actor.type for actor in found.actors}
+    sure = [types[actor] for actor in found.actors if actor.confidence is not Confidence.POSSIBLE]
     known = types.values() or ACTORS.values()
     without = {*_others(mode, sure), *(f"Type `{one}`" for one in {*ACTORS.values()} - {*known})}
     without |= {*MODES, "**Webhook:**", "**Policy:**"} if found.fix else set()
@@ -111,7 +111,7 @@ def _others(mode: str, actors: Collection[str] = tuple(ACTORS.values())) -> list
 def _names(found: Finding) -> Mapping[str, str]:
     """Return the names that stand for the placeholders of a runbook."""
     where = found.subject
-    by_type = {one.type: one.name for one in reversed(found.actors)}
+    by_type = {actor.type: actor.name for actor in reversed(found.actors)}
     names = {
         "NAMESPACE": where.namespace,
         "NAME": where.name,

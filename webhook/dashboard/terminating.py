@@ -112,7 +112,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
         pods=pods,
         nodes=nodes,
         overdue=overdue,
-        terminating=tuple(_listed(one, now) for one in rows),
+        terminating=tuple(_listed(row, now) for row in rows),
         total=len(matching),
         page=page,
         pages=pages,
@@ -128,10 +128,10 @@ def _select(
 ) -> tuple[list[TerminatingPod], dict[str, int], int]:
     """Return the matching pods, the nodes with most of them, and how many are overdue."""
     found = [
-        one
-        for one in known
+        pod
+        for pod in known
         if not words
-        or has_words(words, (one.namespace, one.name, one.node, one.controller, *one.finalizers))
+        or has_words(words, (pod.namespace, pod.name, pod.node, pod.controller, *pod.finalizers))
     ]
     dues = {one.uid: parse_time(one.due) or _EPOCH for one in found}
     found.sort(key=lambda one: (dues[one.uid], one.namespace, one.name))
@@ -140,20 +140,20 @@ def _select(
     return found, dict(nodes.most_common(_MOST_NODES)), overdue
 
 
-def _listed(one: TerminatingPod, now: float) -> ListedPod:
-    due = parse_time(one.due)
+def _listed(pod: TerminatingPod, now: float) -> ListedPod:
+    due = parse_time(pod.due)
     left = None if due is None else due.timestamp() - now
-    asked = None if due is None else asked_at(due, one.grace)
+    asked = None if due is None else asked_at(due, pod.grace)
     return ListedPod(
-        one.namespace,
-        one.name,
-        one.uid,
-        one.controller,
-        one.created if parse_time(one.created) else None,
+        pod.namespace,
+        pod.name,
+        pod.uid,
+        pod.controller,
+        pod.created if parse_time(pod.created) else None,
         None if asked is None else f"{asked:%Y-%m-%dT%H:%M:%SZ}",
-        one.grace,
+        pod.grace,
         left,
-        one.node,
-        one.finalizers,
-        waits_for(one.node, one.finalizers, is_over=left is None or left <= 0),
+        pod.node,
+        pod.finalizers,
+        waits_for(pod.node, pod.finalizers, is_over=left is None or left <= 0),
     )

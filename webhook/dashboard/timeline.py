@@ -113,7 +113,7 @@ def steps(known: ObjectHistory, ahead: float = 0.0) -> tuple[Step, ...]:
     ahead  by how many seconds the time of day is ahead of their times
     """
     letters: Letters = {}
-    return tuple(_step(one, letters, ahead) for one in known.writes)
+    return tuple(_step(write, letters, ahead) for write in known.writes)
 
 
 def _step(write: Write, letters: Letters, ahead: float) -> Step:
@@ -133,7 +133,7 @@ def _step(write: Write, letters: Letters, ahead: float) -> Step:
         changed_count=len(changed),
         others=None
         if write.content.webhook is None
-        else tuple(one.pointer for one in others[:MOST_PATHS]),
+        else tuple(other.pointer for other in others[:MOST_PATHS]),
         mended=tuple(_between(write.observed_sent, write.observed_after)),
         lost=tuple(_between(write.observed_after, write.observed_asked)),
         fields=tuple(islice(values_of(write, letters), MOST_PATHS)),
@@ -142,8 +142,8 @@ def _step(write: Write, letters: Letters, ahead: float) -> Step:
 
 def _between(cleared: Observed, wanted: Observed) -> Iterator[str]:
     """Yield the fields that `wanted` has and `cleared` lacks."""
-    for one in restorations(wanted, cleared):
-        yield to_field_path(one.path)
+    for restoration in restorations(wanted, cleared):
+        yield to_field_path(restoration.path)
 
 
 def plot(steps: Sequence[Step], reconciled: Sequence[Milestone], now: float) -> Plot:
@@ -156,12 +156,15 @@ def plot(steps: Sequence[Step], reconciled: Sequence[Milestone], now: float) -> 
     end = max(end, begin + _LEAST)
     wide = end - begin
     series = (
-        ("generation", _changes((one.time, one.generation) for one in steps)),
+        ("generation", _changes((step.time, step.generation) for step in steps)),
         (
             "observedGeneration",
-            _changes((one.time, generation_number(one.observed)) for one in steps),
+            _changes((step.time, generation_number(step.observed)) for step in steps),
         ),
-        ("reconciledGeneration", [(one.at, one.generation) for one in reconciled]),
+        (
+            "reconciledGeneration",
+            [(milestone.at, milestone.generation) for milestone in reconciled],
+        ),
     )
     numbers = [value for _, points in series for _, value in points if value is not None]
     low, high = min(numbers, default=0), max(numbers, default=1)
@@ -178,8 +181,8 @@ def plot(steps: Sequence[Step], reconciled: Sequence[Milestone], now: float) -> 
     first = bottom + 54
     places = {name: first + index * _LANE for index, name in enumerate(names)}
     marks = (
-        Mark(x(one.time), places.get(one.actor, places[names[-1]]), _kind(one), _title(one))
-        for one in steps
+        Mark(x(step.time), places.get(step.actor, places[names[-1]]), _kind(step), _title(step))
+        for step in steps
     )
     apart = max(1, -(-(high - low) // _UP))  # five whole numbers at most
     edges = [begin + wide * tick / _TICKS for tick in range(_TICKS + 1)]
@@ -231,16 +234,16 @@ def _clock(at: float, wide: float) -> str:
 
 def _lanes(steps: Iterable[Step]) -> list[str]:
     """Return the writers in order of appearance; the last lane holds all others."""
-    names = list(dict.fromkeys(one.actor for one in steps))
+    names = list(dict.fromkeys(step.actor for step in steps))
     return names if len(names) <= _MOST_LANES else [*names[: _MOST_LANES - 1], "others"]
 
 
-def _kind(one: Step) -> str:
-    return "lost" if one.lost else "mended" if one.mended else "write"
+def _kind(step: Step) -> str:
+    return "lost" if step.lost else "mended" if step.mended else "write"
 
 
-def _title(one: Step) -> str:
-    what = f"/{one.subresource}" if one.subresource else "spec"
-    outcome = {"lost": ", observedGeneration lost", "mended": ", restored"}.get(_kind(one), "")
-    fields = "".join(f"\n{each.field}: {each.text}" for each in one.fields)
-    return f"{one.actor}: {what}, generation {one.generation}{outcome}{fields}"
+def _title(step: Step) -> str:
+    what = f"/{step.subresource}" if step.subresource else "spec"
+    outcome = {"lost": ", observedGeneration lost", "mended": ", restored"}.get(_kind(step), "")
+    fields = "".join(f"\n{each.field}: {each.text}" for each in step.fields)
+    return f"{step.actor}: {what}, generation {step.generation}{outcome}{fields}"

@@ -120,7 +120,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
         name=EVERYTHING,
     )
     suspects = context.sources.suspects
-    others = {one.name for one in suspects.others}
+    others = {other.name for other in suspects.others}
     findings = context.sources.detecting.findings()
     named = await context.queue.in_thread(lambda: _named(findings))
     links = [
@@ -144,7 +144,9 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
         if not resource or _may_act(one, write)
         for known in (named.get(one.name, ()),)
     ]
-    policies = [one.name for one in suspects.policies if not resource or _may_act(one, write)]
+    policies = [
+        policy.name for policy in suspects.policies if not resource or _may_act(policy, write)
+    ]
     found = context.sources.registrations()
     model = WebhooksPage(
         tuple(policies[:_MOST]),
@@ -160,22 +162,22 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
 def _followed(found: Registrations, write: Matched | None) -> Iterator[RegisteredWrites]:
     """Yield what is registered for some writes, or for all."""
     wanted = write and Writes.named(write.group, write.resource, write.subresource, write.operation)
-    for one in found.needs:
-        group, resource, operation = one.writes
-        if wanted is None or one.writes == wanted:
+    for need in found.needs:
+        group, resource, operation = need.writes
+        if wanted is None or need.writes == wanted:
             named = f"{resource} of {group}" if group else resource
             yield RegisteredWrites(
                 f"{operation} {named}",
-                tuple(f"/{name}" for name in found.phases[one.writes]),
-                one.changed_by,
-                one.is_refused,
+                tuple(f"/{name}" for name in found.phases[need.writes]),
+                need.changed_by,
+                need.is_refused,
             )
 
 
-def _may_act(one: Registration, write: Matched) -> bool:
+def _may_act(registration: Registration, write: Matched) -> bool:
     """Whether it may act on such writes; without a namespace they may be in any, or in none."""
     somewhere = () if write.namespace else (structs.replace(write, namespace=EVERYTHING),)
-    return any(one.covers(each) is not Truth.FALSE for each in (write, *somewhere))
+    return any(registration.covers(each) is not Truth.FALSE for each in (write, *somewhere))
 
 
 _Named = tuple[Finding, Confidence]
@@ -191,8 +193,8 @@ def _named(findings: Iterable[Finding]) -> Mapping[str, Sequence[_Named]]:
     return found
 
 
-def _role(one: Registration, named: Sequence[_Named], *, is_between: bool) -> Role:
-    if one.phase:
+def _role(registration: Registration, named: Sequence[_Named], *, is_between: bool) -> Role:
+    if registration.phase:
         return Role.OWN
     if any(found.state != "resolved" for found, _ in named):
         return Role.SUSPECT
@@ -215,11 +217,11 @@ def _rule_text(rule: Mapping[str, Any]) -> str:
     return f"{operations} {resources} of {groups or 'the core group'}"
 
 
-def _depends(one: Registration, write: Matched) -> Iterator[str]:
+def _depends(registration: Registration, write: Matched) -> Iterator[str]:
     labels = {NAME_LABEL: write.namespace} if write.namespace else {}
-    if matches_labels(one.match.namespaces, labels, complete=False) is not Truth.TRUE:
+    if matches_labels(registration.match.namespaces, labels, complete=False) is not Truth.TRUE:
         yield "labels of the namespace"
-    if one.match.objects:
+    if registration.match.objects:
         yield "labels of the object"
-    if one.conditions:
-        yield f"{len(one.conditions)} matchConditions"
+    if registration.conditions:
+        yield f"{len(registration.conditions)} matchConditions"

@@ -132,10 +132,10 @@ def certificate(facts: Facts) -> Iterator[Told]:
             yield fail("missing")
         return
     found = certs.inspect(facts.pair.cert_pem, facts.pair.key_pem, at=facts.at, names=(name,))
-    for one in found.problems:
-        if facts.pair.key_pem or one.part != "key":
-            say = fail if one.severity == "error" else warn
-            yield say("problem", message=one.message, renewal=renewal)
+    for problem in found.problems:
+        if facts.pair.key_pem or problem.part != "key":
+            say = fail if problem.severity == "error" else warn
+            yield say("problem", message=problem.message, renewal=renewal)
     ends = found.facts.not_after if found.facts else facts.at
     yield ok(ends=ends, name=name)
 
@@ -147,7 +147,7 @@ def registered(facts: Facts) -> Iterator[Told]:
         said = "none" if len(missing) == len(PHASES) else "some"
         yield fail(said, names=", ".join(missing))
     if facts.leftovers:
-        names = ", ".join(str(one["metadata"]["name"]) for one in facts.leftovers)
+        names = ", ".join(str(leftover["metadata"]["name"]) for leftover in facts.leftovers)
         yield warn("left", names=names)
     yield ok()
 
@@ -156,10 +156,12 @@ def registered(facts: Facts) -> Iterator[Told]:
 def alone(facts: Facts) -> Iterator[Told]:
     """No other genguard is registered: both would repair and report the same writes."""
     others = foreign(facts.configurations, facts.namespace)
-    taken = [one for one in others if (one["kind"], one["metadata"]["name"]) in REGISTRATIONS]
+    taken = [
+        other for other in others if (other["kind"], other["metadata"]["name"]) in REGISTRATIONS
+    ]
     if taken:
         yield fail("taken", names=few(list(map(title_of, taken))), home=home_of(taken[0]))
-    if more := [one for one in others if one not in taken]:
+    if more := [other for other in others if other not in taken]:
         names, removal = few(list(map(title_of, more))), removal_commands(more)
         yield warn("another", names=names, removal=removal)
     yield ok()
@@ -195,8 +197,8 @@ def _wanted(found: Found, facts: Facts) -> set[Call]:
         Suspects(read_configurations(facts.configurations)).may_change,
         enforcing=facts.deployment is not None and mode_of(facts.deployment) == "enforcing",
     )
-    needed = {one.writes for one in needs if found.phase in one.phases}
-    return {one for one in calls if Writes(one[0], one[2], one[3]) in needed}
+    needed = {need.writes for need in needs if found.phase in need.phases}
+    return {call for call in calls if Writes(call[0], call[2], call[3]) in needed}
 
 
 @check("reverted", Source.REGISTRATIONS)
@@ -283,12 +285,14 @@ def ca_bundle(facts: Facts) -> Iterator[Told]:
 def order(facts: Facts) -> Iterator[Told]:
     """No other mutating webhook runs before intent or after mutate."""
     # Observers of `genguard trace` sort outside on purpose, and change nothing.
-    others = [one for one in facts.configurations if not is_observer(one)]
+    others = [
+        configuration for configuration in facts.configurations if not is_observer(configuration)
+    ]
     found = lint(others, at=facts.at, live=True, checks=(order_genguard,))
     problems = dict.fromkeys((one.webhook.partition("/")[0], one.message) for one in found)
     for name, message in problems:
         yield warn("outside", name=name, message=message)
-    yield ok(count=sum(one["kind"] == MUTATING for one in others))
+    yield ok(count=sum(other["kind"] == MUTATING for other in others))
 
 
 @check("reached", Source.REGISTRATIONS)
@@ -310,18 +314,20 @@ def reached(facts: Facts) -> Iterator[Told]:
 def phases(facts: Facts) -> Iterator[Told]:
     """All phases of one write reach the same pod, or pods that share a store."""
     asked, sent = facts.registered, len(facts.probes)
-    complete = [one for one in facts.probes if all(phase in one for phase in asked)]
+    complete = [probe for probe in facts.probes if all(phase in probe for phase in asked)]
     if not asked or not complete:
         return  # the check `reached` says why
     names = [{said.get("instance", "") for said in one.values()} for one in complete]
-    whole = sum(len(one) == 1 for one in names)
+    whole = sum(len(name) == 1 for name in names)
     seen = {"whole": whole, "sent": sent}
     is_split = whole < len(complete)
     is_shared = all(answer.get("store") == "valkey" for answer in facts.answers)
     services = (one for one in facts.live.values() if one and one["kind"] == "Service")
     affinities = {
-        one["metadata"]["name"]: str(mapping(one.get("spec")).get("sessionAffinity", "None"))
-        for one in services
+        service["metadata"]["name"]: str(
+            mapping(service.get("spec")).get("sessionAffinity", "None")
+        )
+        for service in services
     }
     affinity = affinities.get("genguard", _AFFINITY)
     if is_split and not is_shared:
@@ -409,7 +415,9 @@ def incomplete(facts: Facts) -> Iterator[Told]:
 @check("conditions")
 def conditions(facts: Facts) -> Iterator[Told]:
     """The matchConditions of other webhooks can be evaluated, by the counts of the pods."""
-    counts = [int(one["costly"]) for one in facts.answers if one.get("costly", "").isdigit()]
+    counts = [
+        int(answer["costly"]) for answer in facts.answers if answer.get("costly", "").isdigit()
+    ]
     if not counts:
         return
     if most := max(counts):
@@ -458,11 +466,11 @@ def culprits(facts: Facts) -> Iterator[Told]:
     if facts.findings is None:
         yield Told(Level.UNKNOWN, "unasked", {})
         return
-    known = {one.id for one in facts.findings}
+    known = {finding.id for finding in facts.findings}
     found = [
-        one
-        for one in facts.findings
-        if one.severity is not Severity.INFO and one.above not in known
+        finding
+        for finding in facts.findings
+        if finding.severity is not Severity.INFO and finding.above not in known
     ]
     for one in found[:_FEW]:
         who = ", ".join(labels_of(one.actors)[:_FEW]) or "not known who"
@@ -473,7 +481,7 @@ def culprits(facts: Facts) -> Iterator[Told]:
     yield ok()
 
 
-CHECKS: Final = tuple(one for one in tuple(vars().values()) if isinstance(one, Check))
+CHECKS: Final = tuple(var for var in tuple(vars().values()) if isinstance(var, Check))
 """All of the above, in their order."""
 
 

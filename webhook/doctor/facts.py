@@ -101,10 +101,13 @@ class Facts:
     @property
     def registered(self) -> dict[str, Found]:
         """The registered webhooks by phase."""
-        names = {one["metadata"]["name"]: one for one in self.configurations}
+        names = {
+            configuration["metadata"]["name"]: configuration
+            for configuration in self.configurations
+        }
         found = {}
         for wanted in filter(is_registration, self.expected):
-            by_name = {one["name"]: one for one in wanted["webhooks"]}
+            by_name = {webhook["name"]: webhook for webhook in wanted["webhooks"]}
             for hook in read_hooks([names.get(wanted["metadata"]["name"], {})]):
                 expected = by_name.get(text(hook.body.get("name")))
                 if expected is not None and (phase := phase_of(expected)) in PHASES:
@@ -118,7 +121,11 @@ class Facts:
 
     def said(self, what: str) -> dict[str, str]:
         """What each pod says of one thing, by the name of the pod."""
-        return {one.get("instance", "a pod"): one[what] for one in self.answers if what in one}
+        return {
+            answer.get("instance", "a pod"): answer[what]
+            for answer in self.answers
+            if what in answer
+        }
 
     def unread_of(self, source: Source) -> list[str]:
         """The names in `unread` that belong to a source."""

@@ -58,7 +58,9 @@ def load_suspects(webhooks: Path | None, conditions: Conditions) -> Suspects:
 
 def read_of_kind(path: Path, flag: str, kind: str) -> tuple[dict[str, Any], ...]:
     """Read the objects of this kind of a file, of which there must be one; raises BadFileError."""
-    found = tuple(one.value for one in _documents(path, flag) if one.value.get("kind") == kind)
+    found = tuple(
+        document.value for document in _documents(path, flag) if document.value.get("kind") == kind
+    )
     if not found:
         raise BadFileError(f"{flag} {path}: it has no {kind}")
     return found
@@ -71,12 +73,12 @@ def read_registrations(path: Path) -> tuple[dict[str, Any], ...]:
 
 def _items(path: Path, flag: str, kinds: Collection[str]) -> Iterator[dict[str, Any]]:
     """Read the objects of a file; raises BadFileError for a kind that is not expected."""
-    for one in _documents(path, flag):
-        kind = one.value.get("kind")
+    for document in _documents(path, flag):
+        kind = document.value.get("kind")
         if kind not in kinds:
             expected = " or ".join(sorted(kinds))
             raise BadFileError(f"{flag} {path}: expected {expected}, found {kind}")
-        yield one.value
+        yield document.value
 
 
 def _documents(path: Path, flag: str) -> Iterator[ReadObject]:

@@ -130,17 +130,17 @@ def _read(path: Path, max_line: int) -> RuleFile:
 def _parse(documents: Iterable[Any], source: str) -> RuleFile:
     rules: list[HealthRule] = []
     cases: list[Case] = []
-    for one in documents:
-        if isinstance(one, Unreadable):
-            raise BadFileError(f"{RULES} {source}: {one}")
-        place = f"{source}:{one.line}"
-        if one.value.get("kind") == "ConfigMap":
-            rules += parse_texts(_texts(one.value, place))
+    for document in documents:
+        if isinstance(document, Unreadable):
+            raise BadFileError(f"{RULES} {source}: {document}")
+        place = f"{source}:{document.line}"
+        if document.value.get("kind") == "ConfigMap":
+            rules += parse_texts(_texts(document.value, place))
             continue
         try:
-            if CASES not in one.value or any(key in one.value for key in LISTS):
-                rules += parse_rules(one.value, source)
-            cases += parse_cases(one.value)
+            if CASES not in document.value or any(key in document.value for key in LISTS):
+                rules += parse_rules(document.value, source)
+            cases += parse_cases(document.value)
         except BadRuleError as error:
             raise BadFileError(f"{RULES} {place}: {error}") from error
     return RuleFile(distinct_rules(rules), tuple(cases))

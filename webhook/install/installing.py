@@ -140,14 +140,16 @@ async def prepare(options: InstallOptions) -> tuple[str, list[Step]]:
             wanted = render(choices, manifests.read, files)
             steps = [await plan_step(rest, one) for one in wanted if not is_registration(one)]
             steps = [
-                one._replace(note=reason if one.document["kind"] == "Secret" else "")
-                for one in steps
+                step._replace(note=reason if step.document["kind"] == "Secret" else "")
+                for step in steps
             ]
             if choices.ha and choices.store is None and choices.outside is None:
                 steps.insert(1, await _password(rest, namespace))  # after the namespace
             steps += await _dropped(rest, choices, wanted)
         registered = [one for one in wanted if is_registration(one)]
-        steps += [Step(Action.DELETE, one, note="left behind") for one in await leftovers(rest)]
+        steps += [
+            Step(Action.DELETE, leftover, note="left behind") for leftover in await leftovers(rest)
+        ]
         steps += [await plan_step(rest, one) for one in registered]
         return rest.url, steps
 
@@ -238,8 +240,8 @@ async def run(steps: list[Step], options: InstallOptions, tell: Callable[[str], 
     or UNREACHED.
     """
     seconds = options.seconds
-    gone = [one.document for one in steps if one.action is Action.DELETE]
-    made = [one for one in steps if one.action is not Action.DELETE]
+    gone = [step.document for step in steps if step.action is Action.DELETE]
+    made = [step for step in steps if step.action is not Action.DELETE]
     wanted = [one.document for one in made if is_registration(one.document)]
     served = [one for one in made if not is_registration(one.document)]
     async with options.connect() as rest:
@@ -280,7 +282,7 @@ async def run(steps: list[Step], options: InstallOptions, tell: Callable[[str], 
 
 async def _serve(rest: Rest, steps: Sequence[Step], seconds: float) -> None:
     """Install the server, and wait until its pods are ready and those of before have ended."""
-    changed = [one for one in steps if one.action is not Action.UNCHANGED]
+    changed = [step for step in steps if step.action is not Action.UNCHANGED]
     # A Service of before may come to select a label that only new pods have.
     last = [
         one for one in changed if one.document["kind"] == "Service" and one.action is Action.UPDATE
@@ -325,10 +327,10 @@ async def prepare_removal(
     """
     async with connect() as rest:
         documents = _everything(namespace)
-        live = [await find(rest, one) for one in documents if is_registration(one)]
+        live = [await find(rest, document) for document in documents if is_registration(document)]
         found = [one for one in live if one]
         if registrations_only:  # the off switch is for every genguard
-            return [Step(Action.DELETE, one) for one in found + await leftovers(rest)]
+            return [Step(Action.DELETE, leftover) for leftover in found + await leftovers(rest)]
         await _check_release(rest, [deployment_of(namespace)])
         if homes := {home_of(one) for one in found} - {"", namespace}:
             text = f"the registrations lead to namespace {min(homes)} and not to {namespace}: "

@@ -99,13 +99,15 @@ def foreign(configurations: Iterable[Document], namespace: str) -> list[Document
     They have other names, or call the Service of another namespace.
     """
     found = []
-    for one in configurations:
-        labels = one["metadata"].get("labels") or {}
+    for configuration in configurations:
+        labels = configuration["metadata"].get("labels") or {}
         is_passing = RUN in labels or TRACE_LABEL in labels
-        if is_passing or not any(own_phase(one, hook) for hook in one.get("webhooks") or ()):
+        if is_passing or not any(
+            own_phase(configuration, hook) for hook in configuration.get("webhooks") or ()
+        ):
             continue
-        if not _is_named_so(one) or home_of(one) not in ("", namespace):
-            found.append(one)
+        if not _is_named_so(configuration) or home_of(configuration) not in ("", namespace):
+            found.append(configuration)
     return found
 
 
@@ -118,9 +120,9 @@ def home_of(registration: Mapping[str, Any]) -> str:
 
 def removal_commands(others: Sequence[Document]) -> str:
     """Return the shell commands that remove other genguards from the cluster."""
-    ours = [one for one in others if _is_named_so(one)]
+    ours = [other for other in others if _is_named_so(other)]
     homes = dict.fromkeys(f"genguard uninstall -n {home_of(one)}" for one in ours)
-    named = [title_of(one) for one in others if one not in ours]
+    named = [title_of(other) for other in others if other not in ours]
     return " && ".join([*homes, *([f"kubectl delete {' '.join(named)}"] if named else [])])
 
 
@@ -152,7 +154,7 @@ def merged(registration: Document, live: Mapping[str, Any] | None) -> Document:
     kept.
     """
     found = deepcopy(registration)
-    there = {one.get("name"): one for one in (live or {}).get("webhooks") or ()}
+    there = {webhook.get("name"): webhook for webhook in (live or {}).get("webhooks") or ()}
     for webhook in found["webhooks"]:
         old = there.get(webhook["name"], {})
         known = set().union(*map(_named, webhook["rules"]))

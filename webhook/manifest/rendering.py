@@ -122,8 +122,8 @@ def render(
     namespace = msgspec.json.encode(choices.namespace)[1:-1]
     found = msgspec.json.decode(read(RENDERED).replace(NAMESPACE.encode(), namespace))
     documents = [found["documents"][one] for one in found["combinations"][_combination(choices)]]
-    for one in documents:
-        _fill(one, choices, pair)
+    for document in documents:
+        _fill(document, choices, pair)
     return documents
 
 
@@ -189,8 +189,8 @@ def _fill(document: Document, choices: Choices, pair: Mapping[str, bytes]) -> No
             for container in containers_of(document):
                 container["image"] = choices.image or container["image"]
                 container["args"] = [
-                    f"{_FLAG}{choices.store}" if choices.store and one.startswith(_FLAG) else one
-                    for one in container["args"]
+                    f"{_FLAG}{choices.store}" if choices.store and arg.startswith(_FLAG) else arg
+                    for arg in container["args"]
                 ] + [*(f"{ALERTMANAGER}{url}" for url in choices.alertmanagers), *kinds, *name]
         case "ClusterRole" if document["metadata"]["name"] == WATCH_ROLE:
             document["rules"] += _watched(choices)
@@ -207,9 +207,12 @@ def _fill(document: Document, choices: Choices, pair: Mapping[str, bytes]) -> No
 
 def _watched(choices: Choices) -> Iterator[Document]:
     """Yield rules to watch kinds, and all of some groups: RBAC cannot leave a Secret out of `*`."""
-    named = [one.partition(".") for one in choices.watch_kinds]
+    named = [kind.partition(".") for kind in choices.watch_kinds]
     rules = [(group, resource) for resource, _, group in named]
-    for group, resource in (*((one, "*") for one in choices.watch_groups if "." in one), *rules):
+    for group, resource in (
+        *((group, "*") for group in choices.watch_groups if "." in group),
+        *rules,
+    ):
         yield {"apiGroups": [group], "resources": [resource], "verbs": ["get", "list", "watch"]}
 
 
@@ -217,9 +220,9 @@ def _excluded(registration: Mapping[str, Any]) -> Iterator[list[str]]:
     """Yield the names of namespaces that each webhook leaves out."""
     for webhook in registration["webhooks"]:
         selector = webhook.get("namespaceSelector") or {}
-        for one in selector.get("matchExpressions") or ():
-            if one["operator"] == "NotIn" and one["key"] == NAME_LABEL:
-                yield one["values"]
+        for expression in selector.get("matchExpressions") or ():
+            if expression["operator"] == "NotIn" and expression["key"] == NAME_LABEL:
+                yield expression["values"]
 
 
 def _lead(registration: Document, choices: Choices, pair: Mapping[str, bytes]) -> None:
@@ -271,7 +274,11 @@ def _base64(content: bytes) -> str:
 
 def store_of(deployment: Mapping[str, Any]) -> str:
     """The address of the shared store in a Deployment; "" if there is none."""
-    found = [one.removeprefix(_FLAG) for one in arguments_of(deployment) if one.startswith(_FLAG)]
+    found = [
+        argument.removeprefix(_FLAG)
+        for argument in arguments_of(deployment)
+        if argument.startswith(_FLAG)
+    ]
     return found[0] if found and urlsplit(found[0]).scheme in _SHARED else ""
 
 
@@ -294,7 +301,7 @@ def _callers_of(document: Mapping[str, Any]) -> Iterator[str]:
     for rule in document["spec"].get("ingress") or ():
         if any(port.get("port") == "webhook" for port in rule.get("ports") or ()):
             sources = rule.get("from") or ()
-            yield from (one["ipBlock"]["cidr"] for one in sources if "ipBlock" in one)
+            yield from (source["ipBlock"]["cidr"] for source in sources if "ipBlock" in source)
 
 
 def install_command(
@@ -362,11 +369,11 @@ def _arguments(deployment: Document, *, enforces: bool) -> Iterator[str]:
         yield AUDIT_ONLY
     if FOLLOW not in arguments:
         yield from ("--registrations", "fixed")
-    for one in arguments:
-        if one.startswith(ALERTMANAGER):
-            yield from ("--alertmanager", shlex.quote(one.removeprefix(ALERTMANAGER)))
-        if one.startswith(WATCH_FIGHTS):
-            yield from ("--watch-kinds", shlex.quote(one.removeprefix(WATCH_FIGHTS)))
+    for argument in arguments:
+        if argument.startswith(ALERTMANAGER):
+            yield from ("--alertmanager", shlex.quote(argument.removeprefix(ALERTMANAGER)))
+        if argument.startswith(WATCH_FIGHTS):
+            yield from ("--watch-kinds", shlex.quote(argument.removeprefix(WATCH_FIGHTS)))
 
 
 def _included(live: Live) -> Iterator[str]:
@@ -383,7 +390,7 @@ def _images(expected: Iterable[Document], live: Live) -> Iterator[str]:
     for wanted in expected:
         flag, found = flags.get(wanted["kind"]), live.get(path_of(wanted))
         if flag and found:
-            images = {one["image"] for one in containers_of(wanted)}
+            images = {container["image"] for container in containers_of(wanted)}
             for container in containers_of(found):
                 if container.get("image") not in {None, *images}:
                     yield from (flag, shlex.quote(str(container["image"])))

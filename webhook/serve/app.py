@@ -180,10 +180,10 @@ class App:
     def _honesty(self) -> Counts:
         """How controllers handle observedGeneration, by user, label of the resource and how."""
         found: Counter[tuple[str, ...]] = Counter()
-        for one in self.detection.honesty.writers():
+        for honesty in self.detection.honesty.writers():
             for how in HOW:
-                label = self.metrics.resource_label(one.group, one.resource)
-                found[one.user, label, how] += getattr(one, how)
+                label = self.metrics.resource_label(honesty.group, honesty.resource)
+                found[honesty.user, label, how] += getattr(honesty, how)
         return [(names, count) for names, count in found.items() if count]
 
     async def _elect(self) -> None:

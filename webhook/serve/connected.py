@@ -85,11 +85,11 @@ class ConnectedCluster:
                 supervisor=supervisor,
             )
         )
-        for one in tuple(watching.states()):
-            found = Collection(rest, partial(collection_path, rest, one))
-            lost = partial(watching.current, one, is_current=False)
-            on_change = partial(_show, watching, one)
-            informed = informing(f"watch {one}", found, on_change, supervisor, on_trouble=lost)
+        for state in tuple(watching.states()):
+            found = Collection(rest, partial(collection_path, rest, state))
+            lost = partial(watching.current, state, is_current=False)
+            on_change = partial(_show, watching, state)
+            informed = informing(f"watch {state}", found, on_change, supervisor, on_trouble=lost)
             await self._enter(informed)
         place = app.rules.place
         if place is not None and place.configmap:

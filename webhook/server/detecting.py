@@ -167,7 +167,7 @@ class Detecting:
 
     async def stop(self) -> None:
         """Stop, whatever has failed before. Never raises."""
-        await self._supervisor.end((DETECTION, SETTLING, *(one.task for one in self.sinks)))
+        await self._supervisor.end((DETECTION, SETTLING, *(sink.task for sink in self.sinks)))
 
     def take_over(self, rows: Iterable[Row]) -> None:
         """Go on with what an earlier leader has saved.

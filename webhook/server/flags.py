@@ -91,7 +91,11 @@ def read_config(ctx: click.Context, _: click.Parameter, path: Path | None) -> No
         raise click.BadParameter(f"{path}: not YAML") from error
     if not isinstance(values, dict):
         raise click.BadParameter(f"{path}: expected flags as keys, such as 'audit-only: true'")
-    flags = {one.opts[0].removeprefix("--"): one for one in ctx.command.params if one.expose_value}
+    flags = {
+        param.opts[0].removeprefix("--"): param
+        for param in ctx.command.params
+        if param.expose_value
+    }
     if unknown := sorted(values.keys() - flags):
         known = ", ".join(sorted(flags))
         raise click.BadParameter(f"{path}: unknown {', '.join(unknown)}; known are {known}")
@@ -148,7 +152,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _cidrs(text: str) -> tuple[str, ...]:
     try:
-        return tuple(str(ip_network(one)) for one in _names(text))
+        return tuple(str(ip_network(name)) for name in _names(text))
     except ValueError as error:
         raise ValueError(f"{error}: give ranges such as 10.0.0.0/28") from error
 

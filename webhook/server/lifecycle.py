@@ -74,7 +74,7 @@ def about(
         "incomplete": f"{seen.incomplete}/{seen.joined}",
         "costly": str(costly),
         "last": f"{datetime.fromtimestamp(last, UTC):%FT%TZ}" if last else "never",
-        "failing": ",".join(one.name.replace(" ", "-") for one in failing) or "none",
+        "failing": ",".join(task.name.replace(" ", "-") for task in failing) or "none",
     }
 
 

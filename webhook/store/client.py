@@ -130,7 +130,9 @@ class Store:
 def _reason_of(error: BaseException) -> str:
     """Return why something failed. The server's own text is left out: it may quote a command."""
     causes = (error, error.__cause__, error.__context__)
-    return next(reason for kind, reason in _REASONS if any(isinstance(one, kind) for one in causes))
+    return next(
+        reason for kind, reason in _REASONS if any(isinstance(cause, kind) for cause in causes)
+    )
 
 
 class _Credentials(CredentialProvider):

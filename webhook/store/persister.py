@@ -224,7 +224,7 @@ class Persister:
         brief = rows
         if sum(len(whole) for _, whole in rows) > self.place.room:
             known = dict(rows)
-            order = [one for one in self.findings.kept(self.place.room) if one.id in known]
+            order = [state for state in self.findings.kept(self.place.room) if state.id in known]
             rows = [(one.id, known[one.id]) for one in order]
             brief = [(one.id, content(one, is_brief=True)) async for one in _by_and_by(order)]
         left_out = await self.place.save(rows, brief)
@@ -255,7 +255,10 @@ class Persister:
 
 
 def _marks(found: Iterable[FindingState]) -> dict[str, _Mark]:
-    return {one.id: ((one.state, one.severity, one.damage), (one.count, one.last)) for one in found}
+    return {
+        state.id: ((state.state, state.severity, state.damage), (state.count, state.last))
+        for state in found
+    }
 
 
 async def _by_and_by(items: Iterable[T]) -> AsyncIterator[T]:

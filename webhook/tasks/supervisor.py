@@ -89,9 +89,9 @@ class Supervisor:
         """Return the tasks that have failed and are not yet well again."""
         now = self._clock()
         return tuple(
-            FailingTask(name, self._failures[name], one.error, one.is_down)
-            for name, one in self._tasks.items()
-            if one.error and (one.is_down or now - one.began < WELL_SECONDS)
+            FailingTask(name, self._failures[name], task.error, task.is_down)
+            for name, task in self._tasks.items()
+            if task.error and (task.is_down or now - task.began < WELL_SECONDS)
         )
 
     @contextmanager
@@ -157,36 +157,38 @@ class Supervisor:
         for name in names:
             self._tasks.pop(name, None)
 
-    async def _supervise(self, name: str, one: _Supervised) -> None:
+    async def _supervise(self, name: str, supervised: _Supervised) -> None:
         """Run a task until it returns or is ended. Never raises but CancelledError."""
         wait = SHORTEST_SECONDS
         while True:
-            one.began = self._clock()
+            supervised.began = self._clock()
             try:
-                await one.run()
+                await supervised.run()
             except asyncio.CancelledError as error:
-                if one.ends or (one.task is not None and one.task.cancelling()):
+                if supervised.ends or (
+                    supervised.task is not None and supervised.task.cancelling()
+                ):
                     return
-                self._fail(name, one, error)  # something within was cancelled, not the task
+                self._fail(name, supervised, error)  # something within was cancelled, not the task
             except Exception as error:  # noqa: BLE001 - whatever it is, the task goes on
-                self._fail(name, one, error)
+                self._fail(name, supervised, error)
             else:
-                one.error = ""
+                supervised.error = ""
                 return
-            if one.ends:
+            if supervised.ends:
                 return
-            if self._clock() - one.began >= WELL_SECONDS:
+            if self._clock() - supervised.began >= WELL_SECONDS:
                 wait = SHORTEST_SECONDS
             await self._sleep(wait)
             wait = min(2 * wait, LONGEST_SECONDS)
-            one.is_down = False
+            supervised.is_down = False
 
-    def _fail(self, name: str, one: _Supervised, error: BaseException) -> None:
-        one.error, one.is_down = type(error).__name__, True
+    def _fail(self, name: str, supervised: _Supervised, error: BaseException) -> None:
+        supervised.error, supervised.is_down = type(error).__name__, True
         self._failures[name] += 1
         LOGGER.error("task failed", extra={"facts": {"task": name}}, exc_info=error)
         with self.guard("failures of tasks"):
-            one.on_failure()
+            supervised.on_failure()
 
     def _counts(self) -> "Counts":
         return [((name,), self._failures[name]) for name in {*self._tasks, *self._failures}]

@@ -79,7 +79,7 @@ def is_heard(level: int, message: str) -> bool:
         return False
     filters = [one for handler in logging.getLogger().handlers for one in handler.filters]
     limits = [one for one in filters if isinstance(one, RateLimit)]
-    return not any(one.leaves_out(message, time.time()) for one in limits)
+    return not any(limit.leaves_out(message, time.time()) for limit in limits)
 
 
 @contextmanager

@@ -167,7 +167,7 @@ class ExportedSpans:
 def _attributes(verdict: Verdict, *, audit_only: bool) -> dict[str, str | int | bool]:
     found: dict[str, str | int | bool] = {
         "genguard.decision": decision_of(verdict, audit_only=audit_only),
-        "genguard.edits": sum(len(one.edits) for one in verdict.repairs),
+        "genguard.edits": sum(len(repair.edits) for repair in verdict.repairs),
     }
     if verdict.request is not None:
         wire, kind = verdict.request.wire, verdict.request.wire.resource

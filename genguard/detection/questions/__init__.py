@@ -26,5 +26,7 @@ ALL: Final[tuple[type[Question], ...]] = (
     Numbers,
     Chases,
 )
-FINDINGS: Final[dict[str, Declared]] = {one.name: one for each in ALL for one in each.findings}
+FINDINGS: Final[dict[str, Declared]] = {
+    finding.name: finding for each in ALL for finding in each.findings
+}
 """Every finding that there is, by name."""

@@ -87,7 +87,7 @@ class Chases(Question):
         self._latest.append(name)
         once = (one for one in between[0] if all(each[one] == 1 for each in between))
         others = map(self._history.find, once)
-        return [one for one in others if one and len(_moves(one)) >= _MOVES_BEFORE]
+        return [other for other in others if other and len(_moves(other)) >= _MOVES_BEFORE]
 
 
 def _is_move(write: Write) -> bool:
@@ -95,7 +95,7 @@ def _is_move(write: Write) -> bool:
     if not write.writes_more or write.object.resource in NAMES["records"]:
         return False
     changes = write.content.admitted.changes
-    if _moves_state(write) and (not changes or not all(one.holds_time for one in changes)):
+    if _moves_state(write) and (not changes or not all(change.holds_time for change in changes)):
         return True
     return any(not one.holds_time for one in write.metadata.admitted)
 
@@ -111,14 +111,18 @@ def _moves(past: ObjectHistory) -> list[Write]:
     Of two writes upon one version only one was stored.
     """
     found: list[Write] = []
-    for one in filter(_is_move, reversed(past.writes)):
+    for write in filter(_is_move, reversed(past.writes)):
         if not found:
-            found.append(one)
-        elif one.base != found[-1].base:
-            is_other = one.requester.user != found[-1].requester.user
-            if is_other or found[-1].time - one.time > _SECONDS_BETWEEN or len(found) >= MOST_MOVES:
+            found.append(write)
+        elif write.base != found[-1].base:
+            is_other = write.requester.user != found[-1].requester.user
+            if (
+                is_other
+                or found[-1].time - write.time > _SECONDS_BETWEEN
+                or len(found) >= MOST_MOVES
+            ):
                 break
-            found.append(one)
+            found.append(write)
     return found[::-1]
 
 
@@ -128,11 +132,11 @@ def _unrelated(mine: ObjectHistory, others: Sequence[ObjectHistory]) -> list[Obj
     What is owned by an object that moves as well follows that one: it chases nobody. What has the
     same owner is written by that one's controller.
     """
-    uids = {one.writes[-1].object.uid for one in others}
+    uids = {other.writes[-1].object.uid for other in others}
     if mine.owner and mine.owner in uids:
         return []
     owners = {*uids, mine.writes[-1].object.uid, mine.owner}
-    return [one for one in others if not one.owner or one.owner not in owners]
+    return [other for other in others if not other.owner or other.owner not in owners]
 
 
 def _chased(write: Write, mine: Sequence[Write], theirs: Sequence[Write]) -> Answers:
@@ -155,8 +159,8 @@ def _by_turns(mine: Sequence[Write], theirs: Sequence[Write]) -> list[Write]:
 
     The first and the last are mine, the second is theirs, and so on.
     """
-    before = [(one.time, 1, one) for one in theirs if one.time < mine[-1].time]
-    both = sorted([*before, *((one.time, 0, one) for one in mine)], key=lambda one: one[:2])
+    before = [(write.time, 1, write) for write in theirs if write.time < mine[-1].time]
+    both = sorted([*before, *((write.time, 0, write) for write in mine)], key=lambda one: one[:2])
     run = [both.pop()]
     while both and both[-1][1] != run[-1][1]:
         run.append(both.pop())
@@ -178,7 +182,7 @@ def _steady(gaps: Sequence[float]) -> int:
 
 
 def _is_chase(run: Sequence[Write]) -> bool:
-    gaps, made = _gaps(run), [_made(one) for one in run]
+    gaps, made = _gaps(run), [_made(write) for write in run]
     to_them, to_me = gaps[::2], gaps[1::2]
     if len(to_me) < _TURNS_WRITTEN or not (_is_new(made[::2]) and _is_new(made[1::2])):
         return False
@@ -203,7 +207,9 @@ _Digests = Sequence[Sequence[Digest]]
 def _made(move: Write) -> list[Digest]:
     """Return its first new values."""
     changes = (*move.content.admitted, *move.metadata.admitted)
-    made = [one.after for one in changes if one.after is not None and not one.holds_time]
+    made = [
+        change.after for change in changes if change.after is not None and not change.holds_time
+    ]
     return made[:_MOST_LEAVES_OF_MOVE]
 
 
@@ -218,9 +224,9 @@ def _write_what_they_saw(run: Sequence[Write], made: _Digests) -> bool:
 
     The generation as a number or as a text. The version is the one that the next move is upon.
     """
-    numbers = [str(one.generation_after).encode() for one in run]
-    generations = [(digest_of(one), digest_of(b'"%b"' % one)) for one in numbers]
-    versions = [(digest_of(b'"%b"' % one.base.encode()),) for one in run[2:]]
+    numbers = [str(write.generation_after).encode() for write in run]
+    generations = [(digest_of(number), digest_of(b'"%b"' % number)) for number in numbers]
+    versions = [(digest_of(b'"%b"' % write.base.encode()),) for write in run[2:]]
     return any(
         all(_are_often_in(reached[each::2], made[each + 1 :: 2]) for each in (0, 1))
         for reached in (generations, versions)

@@ -115,7 +115,7 @@ class Children(Question):
             self._series.pop(key)
             return
         found, above = self._series.get(key), self._history.find(fact.owner)
-        changes = [one.time for one in above.writes if one.touches_more] if above else []
+        changes = [write.time for write in above.writes if write.touches_more] if above else []
         oldest = max([*changes, write.time - _SECONDS])
         is_generated = bool(fact.key.resource_version)
         is_alike = is_generated or write.kind[:2] in _ONE_CHILD or _are_alike(found, write)

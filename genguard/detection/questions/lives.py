@@ -168,7 +168,7 @@ class Lives(Question):
         if not user.startswith(_ACCOUNT) or user.startswith(_OF_KUBERNETES):
             return
         found, above = self._of_one.get(where), self._history.find(fact.owner)
-        moves = [one.time for one in above.writes if one.touches_more] if above else []
+        moves = [write.time for write in above.writes if write.touches_more] if above else []
         if (
             found is None
             or (found.user, found.attempt) != (user, fact.attempt)
@@ -212,7 +212,7 @@ class Lives(Question):
     def _is_of_suite(self, fact: Fact, since: float) -> bool:
         """Whether another user has made his own object again just before, in this namespace."""
         mine, namespaces = hash(fact.key.user), (fact.key.namespace, "")
-        made = (self._made_again.get(hash(one)) for one in namespaces)
+        made = (self._made_again.get(hash(namespace)) for namespace in namespaces)
         return any(one and one[0] != mine and since <= one[1] <= fact.time for one in made)
 
     def _delete(self, life: _Life, fact: Fact) -> Answers:

@@ -46,10 +46,10 @@ def _lost_of_status(write: Write, past: ObjectHistory) -> Answers:
     user, sent = write.requester.user, write.content.sent if past.several_wrote_status else ()
     changed, gone = _lost(write.content.webhook or ()), _lost(sent, is_gone=True)
     last = {
-        change.key: one.requester.user
-        for one in past.writes
-        if gone and one.writes_status
-        for change in one.content.sent
+        change.key: write.requester.user
+        for write in past.writes
+        if gone and write.writes_status
+        for change in write.content.sent
         if change.after is not None
     }
     is_unseen = write.content.requested is None
@@ -85,23 +85,25 @@ def _lost(changes: Iterable[Change], *, is_gone: bool = False) -> dict[Declared,
 
     is_gone  no value is left
     """
-    removed = [one.key for one in changes if one.removed]
-    if is_gone and not (removed or any(one.key[-1] in _BY_FIELD for one in changes)):
+    removed = [change.key for change in changes if change.removed]
+    if is_gone and not (removed or any(change.key[-1] in _BY_FIELD for change in changes)):
         return {}  # as of most writes
     # Of a condition that is gone as a whole, the type is gone as well.
     items = {key[:-1] for key in removed if key[-1] == "type"}
     # An empty list that is filled is a leaf that goes.
-    added = (one.key for one in changes if removed and one.added)
+    added = (change.key for change in changes if removed and change.added)
     filled = {key[:depth] for key in added for depth in range(1, len(key) + 1)}
     lost: dict[Declared, list[Change]] = {}
-    for one in sorted(changes, key=lambda one: len(one.key)):
-        found = _BY_FIELD.get(one.key[-1], CLOBBERED)
-        is_lost = one.removed if is_gone or found is TERMINATING else not one.added
+    for change in sorted(changes, key=lambda change: len(change.key)):
+        found = _BY_FIELD.get(change.key[-1], CLOBBERED)
+        is_lost = change.removed if is_gone or found is TERMINATING else not change.added
         if found is CLEARED:
-            is_lost = one.before not in OFF and one.after in OFF and one.key[:-1] not in items
-        is_filled = one.removed and one.key in filled
-        if one.key[0] == "status" and is_lost and not is_filled:
-            lost.setdefault(found, []).append(one)
+            is_lost = (
+                change.before not in OFF and change.after in OFF and change.key[:-1] not in items
+            )
+        is_filled = change.removed and change.key in filled
+        if change.key[0] == "status" and is_lost and not is_filled:
+            lost.setdefault(found, []).append(change)
     return lost
 
 
@@ -118,7 +120,7 @@ def _damage(found: Declared, lost: Sequence[Change], write: Write) -> dict[str, 
     # What a write stores as it was is no change of it.
     unchanged = {one.key: one.before for one in write.content.requested or ()}
     stored = unchanged | values(write.content.admitted)
-    meant = [one for one in lost if one.removed or one.key[1:2] == ("conditions",)]
+    meant = [change for change in lost if change.removed or change.key[1:2] == ("conditions",)]
     ends = [(one, stored.get(one.key, one.before)) for one in meant[:MOST_LOST]]
     fields = tuple(LostField(one.key, end) for one, end in ends if end != one.before)
     return {"damage": Damage(fields=fields) or None}

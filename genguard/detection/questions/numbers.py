@@ -99,7 +99,9 @@ def _lags(write: Write) -> bool:
     if observed >= wanted - (1 if write.status_counts else 0):
         return False
     # Where conditions are current the controller is at work: kstatus reads them as well.
-    in_conditions = [generation_number(one.observed) for one in write.observed_after.conditions]
+    in_conditions = [
+        generation_number(condition.observed) for condition in write.observed_after.conditions
+    ]
     return _is_cleared(write) or not any((one or 0) >= wanted for one in in_conditions)
 
 
@@ -155,7 +157,7 @@ def _of_pod(write: Write, past: ObjectHistory) -> Answers:
         return
     keys = [one.key[1:] for one in write.content.sent if one.key[0] == "status" and one.key[1:]]
     items = (str(key[1]) for key in keys if key[0] == "conditions" and key[1:])
-    types = {one.removeprefix("type=") for one in items}
+    types = {item.removeprefix("type=") for item in items}
     blame, user = Blame.of(write.content), write.requester.user
     there = (write.observed_asked if blame is Blame.REQUESTER else write.observed_after).conditions
     unobserved = [
@@ -170,7 +172,7 @@ def _of_pod(write: Write, past: ObjectHistory) -> Answers:
     is_quiet = all(digest_of(one.encode()) in write.gates for one in of_others)
     quiet = NAMES["not_of_kubelet"].keys() | ({"conditions"} if is_quiet else set())
     foreign = dict.fromkeys(f"/status/{key[0]}" for key in keys if key[0] not in quiet)
-    of_status = (one.requester.user for one in past.writes if one.writes_status)
+    of_status = (write.requester.user for write in past.writes if write.writes_status)
     has_kubelet = any(one.startswith(NODE_USER) for one in of_status)
     if foreign and user not in NAMES["control_plane"] and has_kubelet:
         what = f"{len(foreign)} field(s) in the status of a pod that are its kubelet's"
@@ -290,7 +292,9 @@ def _raises(write: Write) -> bool:
 def _is_alone(write: Write) -> bool:
     """Whether observedGeneration is all that it changes, times aside; of that leaves must tell."""
     changes = write.content.sent.changes
-    return bool(changes) and all(one.holds_time or one.key[-1] == _OBSERVED for one in changes)
+    return bool(changes) and all(
+        change.holds_time or change.key[-1] == _OBSERVED for change in changes
+    )
 
 
 def _speaks(write: Write) -> bool:
@@ -315,7 +319,11 @@ class Numbers(Question):
         """Return who raises observedGeneration, those who are wrong most often first."""
         return sorted(
             self._writers.values(),
-            key=lambda one: (-(one.early + one.never + one.backwards), -one.late, one.user),
+            key=lambda writer: (
+                -(writer.early + writer.never + writer.backwards),
+                -writer.late,
+                writer.user,
+            ),
         )
 
     def _count_handling(self, write: Write, past: ObjectHistory) -> Answers:

@@ -39,12 +39,14 @@ def _changed_by_webhook_alone(write: Write, _: ObjectHistory) -> Answers:
     asked = write.content.requested
     if asked and write.status_counts and any(one.key[0] == "status" for one in asked):
         net = values(write.content.admitted)
-        made = [one for one in made if one.key[0] != "status" and one.key in net]
+        made = [change for change in made if change.key[0] != "status" and change.key in net]
         asked = diff_of(one for one in asked if one.key[0] != "status")
     if asked and any(one.key[0] == "metadata" for one in asked):
         # The annotations of a Deployment count, and ask for nothing else; they may be copied.
         copies = {one.after for one in asked}
-        others = [one for one in made if one.key[0] != "metadata" and one.after not in copies]
+        others = [
+            change for change in made if change.key[0] != "metadata" and change.after not in copies
+        ]
         made = others or made
         asked = diff_of(one for one in asked if not others or one.key[0] != "metadata")
     if made and asks_nothing(asked, made):
@@ -98,8 +100,10 @@ def _is_stamp(write: Write) -> bool:
     changes = write.content.admitted.changes if write.counted else ()
     told = values(write.metadata.admitted)
     # Not what components note for themselves; who takes that away is none of them.
-    told |= {one.key: None for one in changes if one.removed and one.key[0] == "metadata"}
-    return bool(changes) and all(one.holds_time or one.key in told for one in changes)
+    told |= {
+        change.key: None for change in changes if change.removed and change.key[0] == "metadata"
+    }
+    return bool(changes) and all(change.holds_time or change.key in told for change in changes)
 
 
 def _added_again(write: Write, past: ObjectHistory) -> Answers:
@@ -122,8 +126,10 @@ def _added_again(write: Write, past: ObjectHistory) -> Answers:
 def _added(write: Write) -> list[Digest | None]:
     """Return the values of a new item of a list, where nothing else changes."""
     changes = write.content.admitted.changes
-    is_item = all(one.added and one.key[0] != "status" and _has_number(one) for one in changes)
-    return [one.after for one in changes] if is_item else []
+    is_item = all(
+        change.added and change.key[0] != "status" and _has_number(change) for change in changes
+    )
+    return [change.after for change in changes] if is_item else []
 
 
 def _has_number(change: Change) -> bool:
@@ -145,7 +151,7 @@ def _asked_once_more(write: Write, past: ObjectHistory) -> Answers:
     same = [*takewhile(lambda one: one.content_hash == write.content_hash is not None, asking)]
     if len(same) >= _ASKED_AGAIN:
         # Of several writes upon one version all but one are refused, and tried again.
-        rivals = Counter(one.base for one in past.writes if one.content.admitted)
+        rivals = Counter(write.base for write in past.writes if write.content.admitted)
         same = [
             one
             for one in same
@@ -232,13 +238,15 @@ def _asks(write: Write) -> bool:
 def _is_undone(write: Write, since: float, past: ObjectHistory) -> bool:
     """Somebody else has meanwhile written the same leaves."""
     keys, user = values(write.content.sent).keys(), write.requester.user
-    theirs = (one for one in past.writes if one.requester.user != user and one.time >= since)
+    theirs = (
+        write for write in past.writes if write.requester.user != user and write.time >= since
+    )
     return any(keys & values(one.content.admitted) for one in filter(_asks, theirs))
 
 
 def _only_times(write: Write) -> bool:
     changes = write.content.admitted.changes if write.writes_status else ()
-    return bool(changes) and all(one.holds_time for one in changes)
+    return bool(changes) and all(change.holds_time for change in changes)
 
 
 def _only_order(write: Write) -> bool:

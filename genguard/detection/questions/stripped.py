@@ -133,7 +133,9 @@ class Stripped(Question):
             said = f"another webhook removes {listed(fields, 3)}, which {setter} sets"
             evidence: dict[str, object] = {"fields": fields}
             if versions:
-                evidence["since"] = since = max(versions, key=lambda one: (len(one), one))
+                evidence["since"] = since = max(
+                    versions, key=lambda version: (len(version), version)
+                )
                 said += f"; it is built with an API older than Kubernetes {since}"
             more = {"minor": is_minor, "evidence": evidence, "pace": _SECONDS_STRIPPED}
             yield signal(STRIPPED, write, Blame.OTHERS, told, said, reinvoked=again, **more)

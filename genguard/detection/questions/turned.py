@@ -103,7 +103,7 @@ def turned(
     count as spec does; here they are metadata.
     """
     for part in (write.content, write.metadata):
-        found = [one for one in part.admitted.changes if keys is None or one.key in keys]
+        found = [change for change in part.admitted.changes if keys is None or change.key in keys]
         made = (*(part.webhook or ()), *part.reinvocation) if found and part.is_mutated else ()
         theirs = {one.key for one in made}
         if theirs:
@@ -120,7 +120,7 @@ def turns_of(
 
     webhooks  those as well that webhooks made
     """
-    turns: dict[Path, list[Turn]] = {one.key: [] for one in meant[:_MOST_LEAVES]}
+    turns: dict[Path, list[Turn]] = {change.key: [] for change in meant[:_MOST_LEAVES]}
     for write in reversed(writes) if turns else ():
         for change, who in turned(write, turns):
             if len(turns[change.key]) < _MOST_TURNS and (webhooks or who is not WEBHOOK):
@@ -138,11 +138,11 @@ def fighters(turns: Sequence[Turn]) -> list[Requester]:
     Two processes of one user are two writers, as long as nobody else has a part in it.
     """
     turns = turns[-_MOST_FOUGHT:]
-    values = [one.value for one in turns]
+    values = [turn.value for turn in turns]
     if _is_set_and_removed(turns):
-        values = [None if one is None else NO_DIGEST for one in values]
-    is_of_one = len({one.requester.user for one in turns}) == 1
-    whose = [one.requester.writer if is_of_one else one.requester.user for one in turns]
+        values = [None if value is None else NO_DIGEST for value in values]
+    is_of_one = len({turn.requester.user for turn in turns}) == 1
+    whose = [turn.requester.writer if is_of_one else turn.requester.user for turn in turns]
     made = [*zip(whose, values, strict=True)]
     back = [
         at
@@ -164,7 +164,7 @@ def _by_turns(turns: Sequence[Turn]) -> list[Requester]:
     What only grows is no fight: a counter that both raise, a log, the time of a heartbeat.
     """
     turns = turns[-_MOST_FOUGHT:]
-    sides = [{one.requester.user for one in turns[side::2]} for side in (0, 1)]
+    sides = [{turn.requester.user for turn in turns[side::2]} for side in (0, 1)]
     is_each_new = len(turns) == _MOST_FOUGHT and _is_new_each_time(turns)
     if not is_each_new or sides[0] == sides[1] or {*map(len, sides)} != {1} or _is_growth(turns):
         return []
@@ -173,14 +173,14 @@ def _by_turns(turns: Sequence[Turn]) -> list[Requester]:
 
 def _is_growth(turns: Sequence[Turn]) -> bool:
     """Whether turns only add: two who count make steps alike, others have numbers of their own."""
-    less, more = sorted(([one.step for one in turns[side::2]] for side in (0, 1)), key=max)
-    return all(one.is_progress for one in turns) and min(more) <= _UNLIKE * max(less)
+    less, more = sorted(([turn.step for turn in turns[side::2]] for side in (0, 1)), key=max)
+    return all(turn.is_progress for turn in turns) and min(more) <= _UNLIKE * max(less)
 
 
 def _is_set_and_removed(turns: Sequence[Turn]) -> bool:
     """Whether a leaf is set by some, and taken away by others alone."""
-    setters = {one.requester.user for one in turns if one.value is not None}
-    removers = {one.requester.user for one in turns if one.value is None}
+    setters = {turn.requester.user for turn in turns if turn.value is not None}
+    removers = {turn.requester.user for turn in turns if turn.value is None}
     return bool(removers) and not setters & removers
 
 
@@ -213,9 +213,11 @@ def _turned_back(write: Write, past: ObjectHistory) -> Answers:
 def _of_place(changes: Diff) -> set[Path]:
     """Return leaves that came, went, or are at another position of a list that grew or shrank."""
     beside: defaultdict[tuple[Path, Path], list[Change]] = defaultdict(list)
-    for one in changes:
-        at = next((n for n, part in enumerate(one.key) if isinstance(part, int)), len(one.key))
-        beside[one.key[:at], one.key[at + 1 :]].append(one)
+    for change in changes:
+        at = next(
+            (n for n, part in enumerate(change.key) if isinstance(part, int)), len(change.key)
+        )
+        beside[change.key[:at], change.key[at + 1 :]].append(change)
     found = set()
     for some in beside.values():
         if any(one.added or one.removed for one in some):
@@ -236,11 +238,11 @@ def _fight(
 
     is_slow  it goes on for hours or days; over status there is no such fight
     """
-    writers = [one.requester.writer for one in writes]
+    writers = [write.requester.writer for write in writes]
     if sum(one != other for one, other in pairwise(writers)) < _CHANGES_OF_HANDS:
         return
     if is_slow:
-        meant = [one for one in meant if not (part is OSCILLATION or one.is_switch)]
+        meant = [change for change in meant if not (part is OSCILLATION or change.is_switch)]
     turns = turns_of(meant, writes)
     if is_slow:
         turns = {key: some for key, some in turns.items() if not _is_timetable(some)}
@@ -248,7 +250,7 @@ def _fight(
     is_back = any(found.values())
     if not (is_back or is_slow):
         found = {key: _by_turns(some) for key, some in turns.items()}
-    fought = [one for one in meant if found.get(one.key)]
+    fought = [change for change in meant if found.get(change.key)]
     if not fought:
         return
     newest = write.requester
@@ -257,8 +259,10 @@ def _fight(
     others = {one.writer: one for change in fought for one in found[change.key]}
     others.pop(newest.writer, None)
     requesters = (newest, *others.values())
-    users = dict.fromkeys(one.user for one in requesters)
-    as_managers = dict.fromkeys(f"{one.user} as {one.manager}" for one in requesters if one.manager)
+    users = dict.fromkeys(requester.user for requester in requesters)
+    as_managers = dict.fromkeys(
+        f"{requester.user} as {requester.manager}" for requester in requesters if requester.manager
+    )
     parties = users if len(users) > 1 else as_managers
     names = " and ".join(parties) if len(parties) > 1 else f"several processes of {newest.user}"
     said = f"{names} overwrite each other's {field_names(fought, write.object)}"
@@ -293,11 +297,11 @@ def _is_beside(write: Write, fought: Sequence[Change], turns: dict[Path, list[Tu
     is fought over is a stamp.
     """
     own = [key for key, some in turns.items() if len({one.requester.user for one in some}) == 1]
-    of_labels = any(one.key[1] != ANNOTATIONS for one in fought)
+    of_labels = any(change.key[1] != ANNOTATIONS for change in fought)
     return (
         any(one.key[0] != "metadata" for one in write.content.admitted)
         or any(key[1] != ANNOTATIONS or not of_labels for key in own)
-        or all(_is_answered(one.key, turns[one.key]) for one in fought)
+        or all(_is_answered(change.key, turns[change.key]) for change in fought)
     )
 
 
@@ -307,7 +311,7 @@ def _is_news(fought: Sequence[Change], turns: dict[Path, list[Turn]]) -> bool:
     Of a status, of annotations, and of numbers that grow. Two people or pipelines who work by
     turns are slow.
     """
-    latest = {one.key: turns[one.key][-_MOST_FOUGHT:] for one in fought}
+    latest = {change.key: turns[change.key][-_MOST_FOUGHT:] for change in fought}
     return all(
         some[-1].time - some[0].time > _HASTE_SECONDS
         or key[0] == "status"
@@ -377,7 +381,11 @@ def _alone(
     if part is OSCILLATION:
         same = [one for one in recent if one.generation_before == write.generation_before]
         is_kubelet = user.startswith(NODE_USER)  # it tells what probes say
-        own_words = [one for one in meant if _is_state(one) and not (is_kubelet and one.is_switch)]
+        own_words = [
+            change
+            for change in meant
+            if _is_state(change) and not (is_kubelet and change.is_switch)
+        ]
         states = [*_own_turns(own_words, same)]
         fast = [one for one, turns in states if _is_switched(turns)]
         if flipped := fast or [one for one, turns in states if _is_flipping(turns)]:
@@ -386,7 +394,7 @@ def _alone(
             blame, minor = Blame.of(write.content), not fast
             yield signal(part, write, blame, flipped, f"{user} {what}", minor=minor)
     elif part is METADATA:
-        marks = [one for one in meant if one.key[-1] in NAMES["marks"] and not past.owner]
+        marks = [change for change in meant if change.key[-1] in NAMES["marks"] and not past.owner]
         if claimed := [one for one, turns in _own_turns(marks, recent) if _is_claimed(turns)]:
             said = f"{user} writes it for two owners by turns, each with a "
             said += f"{field_names(claimed, write.object)} of its own"
@@ -431,7 +439,7 @@ def _taken_out(write: Write, past: ObjectHistory) -> Answers:
     """
     user, slow = write.requester.user, past.slow
     changes = (*write.content.admitted, *write.metadata.admitted)
-    taken = [(one, at) for one in changes if one.removed and (at := _list_of(one))]
+    taken = [(change, at) for change in changes if change.removed and (at := _list_of(change))]
     if not taken or user == COLLECTOR:
         return
     hour = [one for one in past.stored if one.time >= write.time - _SECONDS]
@@ -442,7 +450,7 @@ def _taken_out(write: Write, past: ObjectHistory) -> Answers:
         if not any(found):
             continue
         others = found[0] or found[1]
-        users = " and ".join(sorted({one.user for one in others}))
+        users = " and ".join(sorted({other.user for other in others}))
         said = f"{user} takes what {users} adds out of {to_field_path(at)}, another item each time"
         part = METADATA if at[0] == "metadata" else SPEC
         more = {"minor": not found[0], "pace": 0.0 if found[0] else max(waits[True])}
@@ -454,9 +462,9 @@ def _taken_out(write: Write, past: ObjectHistory) -> Answers:
 def _adders(at: Path, writes: Sequence[Write], user: str) -> Collection[Requester]:
     """Return the others whose items a user has taken out of a list, if often enough."""
     changed = [
-        (one, change)
-        for one in writes
-        for change in (one.metadata if at[0] == "metadata" else one.content).admitted
+        (write, change)
+        for write in writes
+        for change in (write.metadata if at[0] == "metadata" else write.content).admitted
         if _list_of(change) == at
     ]
     added = {x.key: y.requester for y, x in changed if x.added and y.requester.user != user}
@@ -492,10 +500,10 @@ def _own_turns(
     """
     for change, turns in zip(meant, turns_of(meant, writes).values(), strict=False):
         found = turns[-1:]
-        for one in turns[-2::-1]:
-            if one.requester.writer != found[0].requester.writer or found[0].before != one.value:
+        for turn in turns[-2::-1]:
+            if turn.requester.writer != found[0].requester.writer or found[0].before != turn.value:
                 break
-            found.insert(0, one)
+            found.insert(0, turn)
         yield change, found
 
 
@@ -518,7 +526,7 @@ def _is_endless(turns: Sequence[Turn]) -> bool:
 
     There may be a reason for fewer, where one of the values stands for off, or beside spec.
     """
-    made, part = {one.value for one in turns}, turns[-1].change.key[0]
+    made, part = {turn.value for turn in turns}, turns[-1].change.key[0]
     least = _LONG if part == "spec" and OFF.isdisjoint(made) else _MOST_TURNS
     seconds = turns[-1].time - turns[0].time
     is_soon = seconds < _ENDLESS_SECONDS.get(part, _ROLLOUT_SECONDS)
@@ -541,14 +549,14 @@ def _latest(
     turns: Sequence[Turn], seconds: float
 ) -> tuple[list[Digest | None], set[Digest | None]]:
     """Return the values of the last seconds with the one before, and which came more than once."""
-    recent = [one for one in turns if one.time > turns[-1].time - seconds]
+    recent = [turn for turn in turns if turn.time > turns[-1].time - seconds]
     came = [recent[0].before, *(one.value for one in recent)]
     return came, {one for one in came if came.count(one) > 1}
 
 
 def _is_new_each_time(turns: Sequence[Turn]) -> bool:
     """Whether no value came twice, and none was taken away."""
-    made = [one.value for one in turns]
+    made = [turn.value for turn in turns]
     return len({turns[0].before, *made}) > len(made) and None not in made
 
 
@@ -567,7 +575,7 @@ def _is_renewed(write: Write, turns: Sequence[Turn], since: float) -> bool:
 
 def _is_claimed(turns: Sequence[Turn]) -> bool:
     """Whether a value was set again over another one."""
-    values = [one.value for one in turns[-3:]]
+    values = [turn.value for turn in turns[-3:]]
     return None not in values and len({*values}) < len(values)
 
 

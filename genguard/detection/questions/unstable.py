@@ -55,7 +55,7 @@ def _changed_once_more(write: Write, past: ObjectHistory) -> Answers:
 
 
 def _of(changes: Iterable[Change], keys: Collection[Path]) -> list[Change]:
-    return [one for one in changes if one.key in keys]
+    return [change for change in changes if change.key in keys]
 
 
 def _is_in_a_row(

@@ -6,8 +6,8 @@ from genguard.linting.check import Check
 from genguard.linting.checks import definitions, endpoint, failure, order, scope
 
 CHECKS: Final = tuple(
-    one
+    var
     for theme in (scope, endpoint, failure, order, definitions)
-    for one in vars(theme).values()
-    if isinstance(one, Check)
+    for var in vars(theme).values()
+    if isinstance(var, Check)
 )

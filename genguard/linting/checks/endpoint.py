@@ -39,7 +39,7 @@ def client_config(hook: Hook, context: LintContext) -> Iterator[Problem]:
         ports = items(mapping(found).get("ports"))
         if not all(key):
             yield Problem(Level.ERROR, f"{field}.service", "unnamed")
-        elif found is not None and port not in [mapping(one).get("port") for one in ports]:
+        elif found is not None and port not in [mapping(port).get("port") for port in ports]:
             named = {"service": "/".join(key), "port": port}
             yield Problem(Level.ERROR, f"{field}.service.port", "port", named)
 
@@ -89,7 +89,9 @@ def _ends(bundle: str) -> list[datetime]:
     # Go's decoder ignores line ends, which kustomize adds.
     pem = base64.b64decode("".join(bundle.split()), validate=True)
     with warnings.catch_warnings(action="ignore"):  # of serial 0, which OPA's cert-controller uses
-        return [one.not_valid_after_utc for one in x509.load_pem_x509_certificates(pem)]
+        return [
+            certificate.not_valid_after_utc for certificate in x509.load_pem_x509_certificates(pem)
+        ]
 
 
 @webhook_check

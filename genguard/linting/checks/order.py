@@ -68,6 +68,6 @@ _AKS: Final = frozenset({"control-plane", "kubernetes.azure.com/managedby"})
 @webhook_check
 def aks_selectors(hook: Hook, context: LintContext) -> Iterator[Problem]:
     """Report selectors to which the Admissions Enforcer adds, where another webhook shows it."""
-    is_aks = any(one.namespace_keys >= _AKS for one in context.hooks)
+    is_aks = any(hook.namespace_keys >= _AKS for hook in context.hooks)
     if is_aks and not (hook.namespace_keys >= _AKS or hook.own_phase or hook.leaves_out_enforcer):
         yield Problem(Level.WARNING, hook.field("namespaceSelector"), "missing")

@@ -104,6 +104,6 @@ def rule_never_matches(hook: Hook, _: LintContext) -> Iterator[Problem]:
     """Report resources of a rule whose scope is not theirs."""
     for position, rule in enumerate(hook.rules):
         for index, name in enumerate(rule["resources"]):
-            if any(never_matches(one, name, rule["scope"]) for one in rule["apiGroups"]):
+            if any(never_matches(group, name, rule["scope"]) for group in rule["apiGroups"]):
                 field = hook.field(f"rules[{position}].resources[{index}]")
                 yield Problem(Level.WARNING, field, "never", {"name": name, "scope": rule["scope"]})

@@ -42,7 +42,7 @@ def test_the_writes_come_to_rest() -> None:
         refuse=refuse,
         now=lambda: clock[-1],
     ) as server:
-        for name in sorted({one["namespace"] for one in LOOP["writes"]} - {"", "default"}):
+        for name in sorted({write["namespace"] for write in LOOP["writes"]} - {"", "default"}):
             server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         for document in LOOP["objects"]:
             server.create(document, user="somebody")
@@ -129,7 +129,7 @@ def another(value: Any, turn: int) -> Any:
 
 def webhooks() -> list[MutatingWebhook]:
     """Return what the recording shows of webhooks, or yours."""
-    resources = sorted({one["resource"] for one in LOOP["effects"]})
+    resources = sorted({effect["resource"] for effect in LOOP["effects"]})
     if not resources or WITHOUT_CULPRIT:
         return []
     answer = os.environ.get("WEBHOOK_URL") or culprit()
@@ -178,9 +178,9 @@ def refuse(review: dict[str, Any]) -> str:
     old, new = review["request"]["oldObject"] or {}, review["request"]["object"]
     asked = merge_patch(old, SENT["asks"])
     changed = [
-        one["field"]
-        for one in LOOP["effects"]
-        if holder(asked, one["field"])[0].get(one["field"][-1])
-        != holder(new, one["field"])[0].get(one["field"][-1])
+        effect["field"]
+        for effect in LOOP["effects"]
+        if holder(asked, effect["field"])[0].get(effect["field"][-1])
+        != holder(new, effect["field"])[0].get(effect["field"][-1])
     ]
     return "refused, as recorded" if LOOP["culprit"] or changed else ""

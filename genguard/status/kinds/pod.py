@@ -55,7 +55,7 @@ _RUNS: Final = ("Job", "Run", "Runner", "Task", "Workflow", "SparkApplication", 
 def _is_kept_running(obj: CheckedObject) -> bool:
     """Whether an operator keeps the pod running, and makes it again itself."""
     owners = items(obj.metadata.get("ownerReferences"))
-    kinds = [get(one, "kind") for one in owners if get(one, "controller") is True]
+    kinds = [get(owner, "kind") for owner in owners if get(owner, "controller") is True]
     return any(isinstance(kind, str) and not kind.endswith(_RUNS) for kind in kinds)
 
 

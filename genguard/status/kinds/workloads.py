@@ -61,7 +61,7 @@ def evaluate_deployment(obj: CheckedObject) -> KindVerdict:
         # With every pod there, the controller waits for the end of old ones alone: it is ready,
         # and settled when these are gone, as with any other policy.
         blocks = Blocks.SETTLED if ends_later else Blocks.BOTH
-        reasons += [one._replace(blocks=blocks) for one in _why_progressing(obj, conditions)]
+        reasons += [reason._replace(blocks=blocks) for reason in _why_progressing(obj, conditions)]
     failure = conditions.true("ReplicaFailure")
     if failure is not None:
         reasons.append(failure.blocking("False"))

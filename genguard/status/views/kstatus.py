@@ -102,7 +102,7 @@ def _daemon_set(it: KstatusInput) -> Kstatus:
             return Kstatus.IN_PROGRESS
     desired = go.number(it.document, "status", "desiredNumberScheduled", default=-1)
     counts = ("currentNumberScheduled", "updatedNumberScheduled", "numberAvailable", "numberReady")
-    return _current_if(desired != -1 and all(desired <= it.count(one) for one in counts))
+    return _current_if(desired != -1 and all(desired <= it.count(count) for count in counts))
 
 
 SCHEDULE_WINDOW: Final = 15.0
@@ -149,7 +149,7 @@ def _crash_looping(document: go.Document) -> bool:
     """Whether a container waits in CrashLoopBackOff; raises TypeMismatchError."""
     status = go.convert(document, "object", _CONTAINERS).get("status", {})
     states = (one.get("state", {}) for one in status.get("containerStatuses", []))
-    return any(one.get("waiting", {}).get("reason") == "CrashLoopBackOff" for one in states)
+    return any(state.get("waiting", {}).get("reason") == "CrashLoopBackOff" for state in states)
 
 
 _CONDITIONS: Final[go.Types] = {
