@@ -27,7 +27,7 @@ from genguard.status.view import Health, StatusView
 from genguard.versions import SENT_TO_NO_WEBHOOK
 from webhook.cli.errors import ExitCode, carry_out, told_unread, why_it_ended
 from webhook.cli.following import Following
-from webhook.cli.options import Access, asks_cluster, timeout, verb
+from webhook.cli.options import Access, asks_cluster, in_namespaces, timeout, verb
 from webhook.cli.output import CHECKED, print_checked, tell, with_margin
 from webhook.cli.watch import fights
 from webhook.cluster.discovery import discover
@@ -69,14 +69,15 @@ class ScanLine(msgspec.Struct, frozen=True, tag="scan", tag_field="type"):
 
 
 @verb()
+@in_namespaces
 @asks_cluster
 @timeout("60s")
 @CHECKED
-def scan(*, access: Access, seconds: float, output: str) -> None:
+def scan(*, access: Access, namespace: str, seconds: float, output: str) -> None:
     """Tell in a minute who strips fields, who fights, and what is stuck. It stores nothing."""
     found: list[ScanLine] = []
     try:
-        carry_out(_scan(access, seconds, found))
+        carry_out(_scan(access, namespace, seconds, found))
     except Exception as error:
         code, message = why_it_ended(error)
         if code is not ExitCode.FAILED:
@@ -88,20 +89,20 @@ def scan(*, access: Access, seconds: float, output: str) -> None:
     sys.exit(ExitCode.FAILED if found else ExitCode.DONE)
 
 
-async def _scan(access: Access, seconds: float, found: list[ScanLine]) -> None:
+async def _scan(access: Access, namespace: str, seconds: float, found: list[ScanLine]) -> None:
     flags = {"--kubeconfig": access.kubeconfig, "--context": access.context}
     given = "".join(f" {flag} {shlex.quote(one)}" for flag, one in flags.items() if one)
     async with access.connected() as rest, asyncio.timeout(seconds + _PATIENCE_SECONDS):
-        work = _Scan(rest, await discover(rest), seconds, {})
+        work = _Scan(rest, await discover(rest), namespace, seconds, {})
         tell(f"scanning {rest.url}; every write is a dry run")
         steps = await asyncio.gather(
-            work.of_webhooks(access.namespace(None)),
+            work.of_webhooks(access.namespace(namespace or None)),
             work.read("all that changes", work.of_fights()),
             work.of_stuck(),
         )
     # Of one severity: what is stripped, who fights, what is stuck, and what may do harm.
     lines = sorted(
-        chain(*filter(None, steps)), key=lambda step: (-step.severity.rank, step.found in _CHECKS)
+        chain(*filter(None, steps)), key=lambda line: (-line.severity.rank, line.found in _CHECKS)
     )
     found += [replace(line, next=line.next.format(given)) for line in lines]
     if work.refused:
@@ -115,6 +116,7 @@ class _Scan(NamedTuple):
 
     rest: Rest
     kinds: Sequence[Served]
+    namespace: str
     seconds: float
     refused: dict[str, RefusedError]
 
@@ -156,7 +158,7 @@ class _Scan(NamedTuple):
 
     async def of_fights(self) -> list[ScanLine]:
         """Watch every kind that changes. Raises RefusedError where none may be read."""
-        async for detection in fights(self.rest, self.kinds, None, "", self.seconds):
+        async for detection in fights(self.rest, self.kinds, None, self.namespace, self.seconds):
             last = detection
         return [
             of_fight(finding)
@@ -168,8 +170,10 @@ class _Scan(NamedTuple):
         """Judge the main kinds at the beginning and the end: what is not done at both is stuck."""
         judged = self.served(NAMESPACE_KINDS)
         for one in judged:
-            await self.read(str(one), self.rest.try_list(one.path(""), kind=one.kind))
-        targets = [WatchTarget(one, "") for one in judged if str(one) not in self.refused]
+            await self.read(str(one), self.rest.try_list(one.path(self.namespace), kind=one.kind))
+        targets = [
+            WatchTarget(one, self.namespace) for one in judged if str(one) not in self.refused
+        ]
         async with Following(self.rest, self.kinds, targets, tell) as objects:
             first = await _undone(objects)
             tell(f"not ready and settled: {len(first)} objects, which are judged again at the end")
