@@ -80,8 +80,9 @@ def test_a_service_of_another_file_is_known(tmp_path):
     assert "has no port 443" in lint(*files).stdout
 
 
-def test_files_or_a_cluster(tmp_path):
-    assert lint().exit_code == 2
+def test_files_or_the_cluster_of_the_current_context(tmp_path, monkeypatch):
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "missing"))
+    assert lint().exit_code == 1
     assert lint("--kubeconfig", "x", written(tmp_path / "a.yaml", BAD)).exit_code == 2
     missing = lint("--kubeconfig", tmp_path / "missing")
     assert (missing.exit_code, "Error" in missing.stderr) == (1, True)
