@@ -32,6 +32,7 @@ _LABELS: Final = ("detector", "finding", "group", "name", "namespace", "resource
 """What -l chooses by. All but the last are labels of the alert, in Alertmanager too."""
 _OPEN: Final = "open findings"
 _STATES: Final = ("open", "quiet", "resolved", "all")
+_MILD: Final = ("ending", "repaired")
 _NARROW: Final = ("ID", "SEVERITY", "STATE", "DETECTOR", "OBJECT", "COUNT", "LAST", "CULPRIT")
 _WIDE: Final = (*_NARROW[:-1], "FIRST", "FIELDS", "CULPRIT", "MESSAGE")
 _SPARE: Final = ("FIELDS", "FIRST", "LAST", "COUNT", "STATE", "SEVERITY", "DETECTOR")
@@ -228,7 +229,9 @@ def _rows(found: Sequence[Finding], output: Format) -> list[Row]:
 
 def _row(finding: Finding, now: float, *, wide: bool, below: bool) -> Row:
     """`below`: the row stands beneath that of its cause, or of the whole that it is part of."""
-    is_ending = finding.is_ending(now)
+    state = (
+        "ending" if finding.is_ending(now) else "repaired" if finding.restored else finding.state
+    )
     first, last = (_shown_age(_age(at, now)) for at in (finding.first_seen, finding.last_seen))
     fields = ", ".join(to_field_path(from_pointer(path)) for path in finding.paths)
     who = ", ".join(labels_of(finding.actors)) or "not known"
@@ -236,8 +239,8 @@ def _row(finding: Finding, now: float, *, wide: bool, below: bool) -> Row:
     texts += [first, fields, who, finding.message] if wide else [who]
     return (
         Cell(finding.id),
-        Cell(finding.severity, Tone.MILD if is_ending else _TONES[finding.severity]),
-        Cell("ending" if is_ending else finding.state),
+        Cell(finding.severity, Tone.MILD if state in _MILD else _TONES[finding.severity]),
+        Cell(state),
         *(Cell(printable(text)) for text in texts),
     )
 

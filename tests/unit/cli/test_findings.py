@@ -201,3 +201,10 @@ def test_only_findings_about_the_object_that_are_not_resolved_count():
     assert known.of(view("u9")) == ()
     pod = view("u9", "Pod", "v1", "web-2")
     assert [one.finding for one in known.of(pod)] == ["f3"]
+
+
+def test_what_genguard_puts_back_at_each_write_is_repaired():
+    fresh = {"first_seen": ago(seconds=1), "last_seen": ago(seconds=0)}
+    found = (finding("f1", restored=True, **fresh), finding("f2", **fresh))
+    _, *rows = run(found=found).stdout.splitlines()
+    assert [row.split()[2] for row in rows] == ["repaired", "open"]
