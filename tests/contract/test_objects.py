@@ -80,7 +80,7 @@ async def test_an_object_says_all_that_is_known_of_it(running):
         "group": "apps", "resource": "deployments", "kind": "Deployment", "namespace": "default",
         "name": "new", "uid": "uid-new", "generation": 1, "observedGeneration": 1,
         "reconciledGeneration": 1, "ready": True, "settled": True, "health": "Green",
-        "readyFlips": 0, "openFindings": 0, "worstFinding": "",
+        "readyFlips": 0, "openFindings": 0, "worstFinding": "", "blockedBy": "",
     }  # fmt: skip
 
 
