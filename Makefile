@@ -10,7 +10,7 @@ PURE := $(addprefix tests/unit/,admission detection generation objects patch rul
 	$(wildcard $(addprefix tests/unit/,test_review.py test_rounds.py test_awaited_intent.py))
 # Beside the core: what a recipe of CONTRIBUTING.md can break. None of these needs a program that must be built.
 QUICK := tests/unit tests/architecture tests/scenarios/test_recorded.py --ignore=tests/architecture/test_recipes.py \
-	$(patsubst %,tests/supply/test_%.py,chart_files locks published) tests/malformed/test_flags.py \
+	$(patsubst %,tests/supply/test_%.py,chart_files locks published) \
 	$(patsubst %,tests/readme/test_%.py,claims coverage schemas) tests/readme/test_readme.py::test_no_documented_command_is_left_out \
 	$(patsubst %,tests/monitoring/test_%.py,declared runbooks)
 KIND_TEST := $(PY) -m pytest --timeout=1800

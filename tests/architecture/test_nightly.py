@@ -1,6 +1,7 @@
 """What waits for the night is in a table, with its reason, and with promises shown only there."""
 
 import re
+import subprocess
 from collections.abc import Iterator
 
 from tests.architecture.source import ROOT
@@ -57,3 +58,11 @@ def test_each_row_is_read() -> None:
 def test_most_tests_do_not_wait() -> None:
     files = [path.relative_to(TESTS).as_posix() for path in TESTS.rglob("test_*.py")]
     assert sum(map(waits, files)) < len(files) / 6
+
+
+def test_make_quick_names_tests_that_are_there():
+    shown = subprocess.run(["make", "-pn"], cwd=ROOT, capture_output=True, text=True, check=False)
+    (words,) = re.findall(r"^QUICK := (.*)$", shown.stdout, re.MULTILINE)
+    named = [word.partition("::")[0].removeprefix("--ignore=") for word in words.split()]
+    assert named
+    assert not [name for name in named if not (ROOT / name).exists()]
