@@ -1,7 +1,7 @@
 """Certificates for a webhook server: issue, inspect and renew them, and keep them in files.
 
 `issue`      pure: make an authority and a certificate for names at a time, as PEM values
-`inspect`    pure: read PEM, return facts and problems; never raises for bad PEM
+`inspect`    pure: read PEM, return details and problems; never raises for bad PEM
 `renewal`    pure: say what the Secret that several replicas use is to hold
 `ensure`     read the pair of a folder, or make a new one if it is missing, old or wrong
 `PairFiles.read`  read the pair of a mounted Secret or of plain files

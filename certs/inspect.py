@@ -1,7 +1,7 @@
-"""Inspect a certificate with its key and CA bundle: return facts and problems.
+"""Inspect a certificate with its key and CA bundle: return details and problems.
 
 Reads   PEM bytes, `at`, and the names that clients use, where they are known
-Result  facts (None if the certificate cannot be read) and problems; bad bytes never raise
+Result  details (None if the certificate cannot be read) and problems; bad bytes never raise
 Relies  on signatures alone where a chain is followed: the API server checks it by all rules of Go's
         crypto/x509. cryptography's own verifier follows the rules of the public web, and refuses
         certificates that Go accepts
@@ -45,8 +45,8 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class CertificateFacts:
-    """The facts of a leaf certificate."""
+class CertificateDetails:
+    """The details of a leaf certificate."""
 
     issuer: str
     not_after: datetime
@@ -55,9 +55,9 @@ class CertificateFacts:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """The facts and problems of a pair."""
+    """The details and problems of a pair."""
 
-    facts: CertificateFacts | None
+    details: CertificateDetails | None
     problems: tuple[Problem, ...]
 
     @property
@@ -74,7 +74,7 @@ def inspect(
     at: datetime,
     names: Sequence[str] = (),
 ) -> Inspection:
-    """Return facts and problems of a pair; without `ca_pem` no signature is checked."""
+    """Return details and problems of a pair; without `ca_pem` no signature is checked."""
     problems: list[Problem] = []
 
     def read(part: Part, named: str, pem: bytes, how: Callable[[bytes], T]) -> T | None:
@@ -107,8 +107,8 @@ def inspect(
         problems.append(Problem("certificate", message))
     problems += _of_time(leaf, at)
     problems += (Problem("certificate", f"the certificate {one}") for one in _of_use(leaf, names))
-    facts = CertificateFacts(leaf.issuer.rfc4514_string(), leaf.not_valid_after_utc, fingerprint)
-    return Inspection(facts, tuple(problems))
+    found = CertificateDetails(leaf.issuer.rfc4514_string(), leaf.not_valid_after_utc, fingerprint)
+    return Inspection(found, tuple(problems))
 
 
 def explain_failure(

@@ -76,8 +76,8 @@ def renewal(
         pair.cert_pem, pair.key_pem, pair.ca_pem or b"", at=at, names=(*names, *LOOPBACK)
     )
     ours = f"CN={AUTHORITY_NAME} "
-    if found.facts and not is_ours and not found.facts.issuer.startswith(ours):
-        return Due(files, left=f"it is signed by {found.facts.issuer}, and its issuer renews it")
+    if found.details and not is_ours and not found.details.issuer.startswith(ours):
+        return Due(files, left=f"it is signed by {found.details.issuer}, and its issuer renews it")
     if not found.problems:
         return Due(files)
     # Registrations count, too: if the Secret was damaged, replicas still serve the old leaf, and

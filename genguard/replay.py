@@ -145,9 +145,9 @@ class Replay:
     def _detect(self, phase: Phase, verdict: Verdict) -> None:
         if verdict.request is not None and verdict.prediction is not None:
             reviewed = Reviewed(verdict.request, verdict.prediction, verdict.status)
-            fact = self._detection.fact(phase, reviewed, self._clock)
-            if fact is not None:
-                self._detection.see(fact)
+            observation = self._detection.observe(phase, reviewed, self._clock)
+            if observation is not None:
+                self._detection.see(observation)
 
     def _split(self, line: bytes) -> tuple[Phase, bytes]:
         if bytes(_heads.decode(line).review) == b"":

@@ -61,7 +61,7 @@ class Dependencies:
 
     repair_rules      put back what was lost
     generation_rules  set generation numbers; they run last, since a repaired value is no change
-    about             facts of this server for the answer to a probe
+    about             what this server says in the answer to a probe
     """
 
     engine: Engine

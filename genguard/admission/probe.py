@@ -2,7 +2,7 @@
 
 Asks    a dry run of an object with the annotation genguard.io/probe, whose value is hex digits
 Answer  one warning a phase, which the API server hands to whoever sent the write (the header
-        Warning, apiserver pkg/endpoints/filters/warning.go): the same value, then facts
+        Warning, apiserver pkg/endpoints/filters/warning.go): the same value, then more
 Relies  on dry runs being nobody's real write: no other request is answered so
 
 It is the only proof from end to end: it went through the API server, over TLS, by the caBundle.
@@ -39,10 +39,10 @@ def warnings(
     return (answer(value, phase, about()),) if _VALUE.fullmatch(value) else ()
 
 
-def answer(value: str, phase: Phase, facts: Mapping[str, str]) -> str:
-    """The text of the warning; facts that are not a single word are left out."""
-    said = {"phase": phase.value, **facts}
-    words = [f"{key}={fact}" for key, fact in said.items() if _WORD.fullmatch(fact)]
+def answer(value: str, phase: Phase, about: Mapping[str, str]) -> str:
+    """The text of the warning; what is not a single word is left out."""
+    said = {"phase": phase.value, **about}
+    words = [f"{key}={word}" for key, word in said.items() if _WORD.fullmatch(word)]
     return " ".join((_NAME, value, *words))
 
 
@@ -53,6 +53,6 @@ def read_answers(warnings: Iterable[str], value: str) -> Seen:
         name, _, rest = warning.partition(" ")
         answered, *words = rest.split(" ")
         if name == _NAME and answered == value:
-            facts = dict(word.split("=", 1) for word in words if "=" in word)
-            found[facts.pop("phase", "")] = facts
+            about = dict(word.split("=", 1) for word in words if "=" in word)
+            found[about.pop("phase", "")] = about
     return found

@@ -33,7 +33,7 @@ from genguard.audit.event import Call, Event, ObjectReference, decode_object
 from genguard.audit.stages import UnknownStagesError, stages
 from genguard.audit.stored import StoredObject, StoredObjects, object_fields, read_items
 from genguard.detection.detection import Detection
-from genguard.detection.fact import VERSION, Fact
+from genguard.detection.observation import VERSION, Observation
 from genguard.detection.reduce import Reviewed
 from genguard.generation.transition import Engine, predict_with
 from genguard.objects.fields import Fields, get
@@ -351,9 +351,9 @@ class Reviewing:
             if known is None or known[0] is not request:
                 strategy, status = self._engine.strategy(request)
                 known = request, Reviewed(request, predict_with(strategy, status, request), status)
-            fact = self._detection.fact(phase, known[1], event.time)
-            if fact is not None:
-                self._detection.see(fact)
+            observation = self._detection.observe(phase, known[1], event.time)
+            if observation is not None:
+                self._detection.see(observation)
 
     def _see_conflict(self, event: Event, reference: ObjectReference) -> None:
         """Judge an update of a version that is not stored any more."""
@@ -366,7 +366,7 @@ class Reviewing:
         )  # fmt: skip
         if key.is_remembered:
             of = event.time, key, reference.api_version, event.manager
-            self._detection.see(Fact(VERSION, Phase.MUTATE, *of).stale(version))
+            self._detection.see(Observation(VERSION, Phase.MUTATE, *of).stale(version))
 
     def _see_deletions(self, event: Event, reference: ObjectReference) -> None:
         """Judge the deletion of a collection: its answer lists what was deleted."""

@@ -1,11 +1,11 @@
-"""One write of the facts of its phases."""
+"""One write of the observations of its phases."""
 
 from collections.abc import Sequence
 from typing import Final
 
 from genguard.admission.review import Operation, Phase
 from genguard.detection.diff import NO_DIFF, NOTHING_DIFFERS, Diff, PartDiffs, between, diff_of
-from genguard.detection.fact import Fact
+from genguard.detection.observation import Observation
 from genguard.detection.values import Digest
 from genguard.detection.write import NOBODY, Called, Outcome, Write
 from genguard.generation.custom import StatusSubresource
@@ -15,9 +15,9 @@ ROUNDS: Final = 2
 
 
 def assemble(
-    intent: Fact | None,
-    mutates: Sequence[Fact],
-    last: Fact,
+    intent: Observation | None,
+    mutates: Sequence[Observation],
+    last: Observation,
     now: float,
     missing: tuple[str, ...] = (),
 ) -> Write:
@@ -98,7 +98,7 @@ def assemble(
     )
 
 
-def _outcome(last: Fact, missing: tuple[str, ...]) -> Outcome:
+def _outcome(last: Observation, missing: tuple[str, ...]) -> Outcome:
     if last.is_stale:
         return Outcome.STALE
     if last.phase is Phase.OUTCOME:
@@ -107,7 +107,7 @@ def _outcome(last: Fact, missing: tuple[str, ...]) -> Outcome:
 
 
 def _metadata(
-    before: Sequence[Fact], last: Fact, *, has_intent: bool
+    before: Sequence[Observation], last: Observation, *, has_intent: bool
 ) -> tuple[PartDiffs, Digest | None, Digest | None]:
     """Return what differs in metadata, and its digests as stored and as left: see Write.
 
@@ -147,11 +147,11 @@ def _joined(asked: Diff | None, rounds: Sequence[Diff], admitted: Diff) -> PartD
     return made if has_leaves or again else made.without_leaves()
 
 
-def _called(before: Sequence[Fact], last: Fact) -> Called:
+def _called(before: Sequence[Observation], last: Observation) -> Called:
     """Return the called webhooks; without those whose conditions no phase of the write meets."""
     if not last.called or not last.called.first:
         return NOBODY
-    shown = [set(fact.unmet) for fact in before if fact.unmet is not None]
+    shown = [set(observation.unmet) for observation in before if observation.unmet is not None]
     unmet = set.intersection(*shown) if shown else ()
     if not unmet:
         return last.called

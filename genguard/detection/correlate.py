@@ -1,7 +1,7 @@
-"""Join the facts of one write: intent, mutate, reinvocation, outcome.
+"""Join the observations of one write: intent, mutate, reinvocation, outcome.
 
 Several writes may have one key: a key changes only when something is stored, and a busy client
-patches one Pod from several threads. So each write is joined by itself. A fact belongs to
+patches one Pod from several threads. So each write is joined by itself. An observation belongs to
 
 - the open write of its key that shows the same; else
 - the one that goes on (a call of it came within SECONDS_AT_ONCE) and of which it may have come: it
@@ -39,7 +39,7 @@ import msgspec
 
 from genguard.admission.review import JoinKey, Operation, Phase
 from genguard.detection.assemble import ROUNDS, assemble
-from genguard.detection.fact import Fact
+from genguard.detection.observation import Observation
 from genguard.detection.values import Digest
 from genguard.detection.write import Outcome, Write, is_manager
 from genguard.objects.fields import Path
@@ -56,19 +56,19 @@ MOST_PENDING: Final = 2_000
 MOST_RESOURCES: Final = 500
 MOST_LEAVES_PENDING: Final = 12_500
 MOST_OF_KEY: Final = 16
-"""Open writes with one key: each fact is compared with all of them. Of more the oldest ends."""
+"""Open writes with one key: a call is compared with all of them. Of more the oldest ends."""
 MOST_BUSY: Final = 1_000
 """Busy writers. Of more everybody counts as one, as long as those would that are forgotten."""
 MOST_AT_ONCE: Final = 20
-"""One fact ends the wait of at most so many writes. After a burst thousands are due, and answers
+"""One call ends the wait of at most so many writes. After a burst thousands are due, and answers
 wait for the event loop meanwhile: each takes some 0.05 ms. Writes over a bound end at once."""
 
 
 class Joined(NamedTuple):
-    """A write, and a fact of it: its outcome, or of one without an outcome its first call."""
+    """A write, and what was observed of its outcome, or without an outcome of its first call."""
 
     write: Write
-    fact: Fact
+    observation: Observation
 
 
 _Registered = tuple[str, str, bool]
@@ -82,48 +82,48 @@ class _OpenWrite(msgspec.Struct, gc=False, eq=False):
     waits        outcomes of its resource had been seen by then
     is_in_doubt  nobody knows whose calls these are
     is_told      as one that was refused
-    leaves       those of its facts
+    leaves       those of its observations
     """
 
     key: JoinKey
     since: float
     waits: bool
-    intent: Fact | None = None
-    mutates: list[Fact] = []
+    intent: Observation | None = None
+    mutates: list[Observation] = []
     is_in_doubt: bool = False
     is_told: bool = False
     leaves: int = 0
 
     @property
-    def last(self) -> Fact:
-        """Return the fact of its last call."""
+    def last(self) -> Observation:
+        """Return the observation of its last call."""
         found = self.mutates[-1] if self.mutates else self.intent
         assert found is not None  # noqa: S101 - a call has opened it
         return found
 
     @property
-    def first(self) -> Fact:
-        """Return the fact of its first call that was seen."""
+    def first(self) -> Observation:
+        """Return the observation of its first call that was seen."""
         return self.intent or self.mutates[0]
 
-    def shows(self, fact: Fact) -> bool:
+    def shows(self, seen: Observation) -> bool:
         """Whether a call of it shows the same: one of its mutate calls, or its intent alone."""
-        return any(mutate.shows_same_as(fact) for mutate in self.mutates or [self.last])
+        return any(mutate.shows_same_as(seen) for mutate in self.mutates or [self.last])
 
-    def may_show(self, fact: Fact) -> bool:
+    def may_show(self, seen: Observation) -> bool:
         """Whether webhooks may have made this of it; who takes back all adds nothing else."""
-        if self.last.requester != fact.requester:
+        if self.last.requester != seen.requester:
             return False
-        shown, asked = _leaves_of(fact), _leaves_of(self.first)
+        shown, asked = _leaves_of(seen), _leaves_of(self.first)
         # It may have replaced what a leaf is in.
         met = (all(map(eq, one, other)) for one in shown for other in asked)
         return not shown or not asked or any(met)
 
-    def keeps(self, fact: Fact) -> bool:
+    def keeps(self, seen: Observation) -> bool:
         """Whether a call shows nothing but what was asked for, be it in part or not at all."""
-        return _leaves_of(fact).items() <= _leaves_of(self.first).items()
+        return _leaves_of(seen).items() <= _leaves_of(self.first).items()
 
-    def known(self) -> tuple[Fact | None, list[Fact]]:
+    def known(self) -> tuple[Observation | None, list[Observation]]:
         """Return intent and mutate calls; neither of a write in doubt."""
         return (None, []) if self.is_in_doubt else (self.intent, self.mutates)
 
@@ -151,7 +151,7 @@ class Completeness(msgspec.Struct):
 
 
 class Correlator:
-    """Joins facts, in order, to writes. Bounded in entries, leaves and time."""
+    """Joins observations, in order, to writes. Bounded in entries, leaves and time."""
 
     def __init__(self) -> None:
         self._open: Final[dict[bool, dict[_OpenWrite, None]]] = {False: {}, True: {}}
@@ -167,14 +167,14 @@ class Correlator:
         self._has_lost = False
         """Whether a call was ever lost, or a write dropped."""
         self.now = 0.0
-        """The time of the latest fact."""
+        """The time of the latest observation."""
         self._leaves = 0
         self.dropped = 0
         """How many writes were dropped to stay within the bound in leaves."""
         self.completeness: Final = Completeness()
 
-    def known(self, key: JoinKey) -> tuple[Fact, ...]:
-        """Return the facts of the newest open write of a key, oldest first."""
+    def known(self, key: JoinKey) -> tuple[Observation, ...]:
+        """Return the observations of the newest open write of a key, oldest first."""
         several = self._of_key.get(key)
         intent, mutates = several[-1].known() if several else (None, [])
         return (*mutates,) if intent is None else (intent, *mutates)
@@ -183,28 +183,28 @@ class Correlator:
         """Return whether no later phase of an update is awaited."""
         return phase is Phase.OUTCOME or (phase is Phase.MUTATE and not self._waits(_kind(key)))
 
-    def see(self, fact: Fact) -> Iterator[Joined | Fact]:
-        """Take in a fact, and yield the writes that it completes, oldest first.
+    def see(self, seen: Observation) -> Iterator[Joined | Observation]:
+        """Take in an observation, and yield the writes that it completes, oldest first.
 
-        Of a write of which nobody knows what came of it the last fact.
+        Of a write of which nobody knows what came of it the last observation.
         """
-        if fact.is_stale:
-            yield Joined(assemble(None, (), fact, fact.time, (Phase.OUTCOME,)), fact)
+        if seen.is_stale:
+            yield Joined(assemble(None, (), seen, seen.time, (Phase.OUTCOME,)), seen)
             return
         # A clock of another replica may be behind: no time is running out there.
-        self.now = max(self.now, fact.time)
-        key = fact.join_key
+        self.now = max(self.now, seen.time)
+        key = seen.join_key
         yield from self._overdue(self.now, MOST_AT_ONCE)
         if not is_manager(key.user):
-            self._note_call(fact.phase, _kind_of(fact))
-        if fact.operation is Operation.DELETE:
-            yield Joined(assemble(None, (), fact, fact.time), fact)
-        elif fact.phase is Phase.INTENT:
-            yield from self._see_intent(key, fact)
-        elif fact.phase is Phase.MUTATE:
-            self._see_mutate(key, fact)
+            self._note_call(seen.phase, _kind_of(seen))
+        if seen.operation is Operation.DELETE:
+            yield Joined(assemble(None, (), seen, seen.time), seen)
+        elif seen.phase is Phase.INTENT:
+            yield from self._see_intent(key, seen)
+        elif seen.phase is Phase.MUTATE:
+            self._see_mutate(key, seen)
         else:
-            yield self._see_outcome(key, fact)
+            yield self._see_outcome(key, seen)
 
     def _note_call(self, phase: Phase, kind: _Registered) -> None:
         called_for = self._called_for[phase]
@@ -220,7 +220,7 @@ class Correlator:
         """Return whether reviews of updates of a resource are seen, of any phase."""
         return any(_kind(key) in some for some in self._called_for.values())
 
-    def finish(self, *, is_whole: bool = False) -> Iterator[Joined | Fact]:
+    def finish(self, *, is_whole: bool = False) -> Iterator[Joined | Observation]:
         """Yield the writes that still wait, at the end of a recording.
 
         is_whole  each outcome was shown, so that a creation which still waits was refused
@@ -230,18 +230,18 @@ class Correlator:
                 self._remove(one)
         yield from self._overdue(inf, MOST_PENDING)
 
-    def _see_intent(self, key: JoinKey, fact: Fact) -> Iterator[Joined | Fact]:
+    def _see_intent(self, key: JoinKey, seen: Observation) -> Iterator[Joined | Observation]:
         for one in [one for one in self._of_key.get(key, ()) if one.mutates]:
             if one.waits:
                 yield from self._refused(one)
             else:
                 # Nobody knows whether its outcome is still to come or it was refused.
                 self._remove(one)
-        one = self._begin(key, fact)
-        one.intent = fact
-        self._count(one, fact)
+        one = self._begin(key, seen)
+        one.intent = seen
+        self._count(one, seen)
 
-    def _see_mutate(self, key: JoinKey, fact: Fact) -> None:
+    def _see_mutate(self, key: JoinKey, seen: Observation) -> None:
         open_writes = self._of_key.get(key, ())
         # A mutate call belongs to a write that waits for its first one; else it is a reinvocation.
         waiting = [write for write in open_writes if not write.mutates]
@@ -252,57 +252,57 @@ class Correlator:
             # A request that was sent again is no reinvocation.
             if not any(write.first.shows_same_as(each.first) for each in waiting)
         ]
-        one = self._showing(fact, waiting) or self._showing(fact, again)
+        one = self._showing(seen, waiting) or self._showing(seen, again)
         if one is None:
-            one = self._of_other_content(fact, waiting or again)
-            one = one or self._begin(key, fact)
+            one = self._of_other_content(seen, waiting or again)
+            one = one or self._begin(key, seen)
         # More than two calls are several writes, of which the last one counts.
-        one.mutates = [*one.mutates[:ROUNDS], fact]
-        self._count(one, fact)
+        one.mutates = [*one.mutates[:ROUNDS], seen]
+        self._count(one, seen)
 
-    def _see_outcome(self, key: JoinKey, fact: Fact) -> Joined:
+    def _see_outcome(self, key: JoinKey, seen: Observation) -> Joined:
         some = self._of_key.get(key, [])
-        one = self._showing(fact, some)
+        one = self._showing(seen, some)
         if one is None:
             # Of an older one that has not come to /mutate the call and the outcome were lost.
             later = [each for each in some if each.mutates] if some and some[-1].mutates else some
-            one = self._of_other_content(fact, later)
-        elif one.mutates and one.mutates[0].shows_same_as(fact):
+            one = self._of_other_content(seen, later)
+        elif one.mutates and one.mutates[0].shows_same_as(seen):
             one.mutates = one.mutates[:1]  # a call that changed nothing for good was of another
-        missing = self._missing(_kind_of(fact), one)
+        missing = self._missing(_kind_of(seen), one)
         if one is not None:
-            is_creation = fact.operation is Operation.CREATE
+            is_creation = seen.operation is Operation.CREATE
             self._creates_built_in |= is_creation and _is_built_in(key.group)
             self._remove(one)
         intent, mutates = (None, []) if one is None else one.known()
-        return Joined(assemble(intent, mutates, fact, fact.time, missing), fact)
+        return Joined(assemble(intent, mutates, seen, seen.time, missing), seen)
 
-    def _showing(self, fact: Fact, some: Sequence[_OpenWrite]) -> _OpenWrite | None:
+    def _showing(self, seen: Observation, some: Sequence[_OpenWrite]) -> _OpenWrite | None:
         """Return the open write that shows the same as a call, if there is one."""
-        same = [write for write in some if write.shows(fact)]
+        same = [write for write in some if write.shows(seen)]
         if not same:
             return None
         # One that has come to /mutate is nearer to its outcome.
         one = ([one for one in same if one.mutates] or same)[-1]
         newest = self._of_key[one.key][-1]
-        if newest is not one and not newest.shows(fact):
+        if newest is not one and not newest.shows(seen):
             self._doubt(one.key, SECONDS_BUSY)
         return one
 
-    def _of_other_content(self, fact: Fact, some: Sequence[_OpenWrite]) -> _OpenWrite | None:
+    def _of_other_content(self, seen: Observation, some: Sequence[_OpenWrite]) -> _OpenWrite | None:
         """Return the open write to which a call that shows something else belongs.
 
         It is in doubt where another may be it, too; None where none can be it.
         """
         going = [write for write in some if self._goes_on(write)] or some[-1:]
-        found = [one for one in going if one.may_show(fact)]
+        found = [one for one in going if one.may_show(seen)]
         if not found:
             return None
         is_alone = all(one.first.shows_same_as(found[0].first) for one in found)
         key = found[0].key
         if self._busy.get(_writer(key), self._all_busy) > self.now:
             # Where nothing was ever lost, each call has its intent.
-            is_alone = is_alone and not self._has_lost and found[-1].keeps(fact)
+            is_alone = is_alone and not self._has_lost and found[-1].keeps(seen)
         elif not is_alone:
             self._doubt(key, SECONDS_BUSY)
         if is_alone:
@@ -323,11 +323,11 @@ class Correlator:
         """Return whether a call of this write came a moment ago."""
         return write.last.time > self.now - SECONDS_AT_ONCE
 
-    def _begin(self, key: JoinKey, fact: Fact) -> _OpenWrite:
+    def _begin(self, key: JoinKey, seen: Observation) -> _OpenWrite:
         several = self._of_key.setdefault(key, [])
         if len(several) >= MOST_OF_KEY:
             self._drop(several[0])
-        one = _OpenWrite(key, self.now, self._waits(_kind_of(fact)))
+        one = _OpenWrite(key, self.now, self._waits(_kind_of(seen)))
         several.append(one)
         self._open[one.waits][one] = None
         return one
@@ -345,11 +345,11 @@ class Correlator:
         if not several:
             del self._of_key[write.key]
 
-    def _count(self, write: _OpenWrite, fact: Fact) -> None:
-        write.leaves += fact.leaves
-        self._leaves += fact.leaves
+    def _count(self, write: _OpenWrite, seen: Observation) -> None:
+        write.leaves += seen.leaves
+        self._leaves += seen.leaves
 
-    def _overdue(self, now: float, most: int) -> Iterator[Joined | Fact]:
+    def _overdue(self, now: float, most: int) -> Iterator[Joined | Observation]:
         """End the oldest writes: those whose wait is over, and those over the bounds."""
         for waits, seconds in ((False, SECONDS_WITHOUT_OUTCOMES), (True, SECONDS_WAITED)):
             open_writes = self._open[waits]
@@ -367,7 +367,7 @@ class Correlator:
                     self._remove(one)
                 yield from self._without_outcome(one)
 
-    def _without_outcome(self, write: _OpenWrite) -> Iterator[Joined | Fact]:
+    def _without_outcome(self, write: _OpenWrite) -> Iterator[Joined | Observation]:
         """Yield what is known of a write whose wait for an outcome is over."""
         last, is_update = write.last, write.last.operation is Operation.UPDATE
         if write.waits:
@@ -387,7 +387,7 @@ class Correlator:
             # Where no outcome is registered the last mutate call is all there will be.
             yield Joined(assemble(*write.known(), last, write.first.time), write.first)
 
-    def _refused(self, one: _OpenWrite) -> Iterator[Joined | Fact]:
+    def _refused(self, one: _OpenWrite) -> Iterator[Joined | Observation]:
         """Yield a write as one that was refused, once.
 
         Its outcome is awaited all the same: webhooks that are called at once with genguard's do not
@@ -432,8 +432,8 @@ def _kind(key: JoinKey) -> _Registered:
     return key.group, key.resource, False
 
 
-def _kind_of(fact: Fact) -> _Registered:
-    return fact.key.group, fact.key.resource, fact.operation is Operation.CREATE
+def _kind_of(seen: Observation) -> _Registered:
+    return (seen.key.group, seen.key.resource, seen.operation is Operation.CREATE)
 
 
 def _is_built_in(group: str) -> bool:
@@ -444,6 +444,6 @@ def _writer(key: JoinKey) -> JoinKey:
     return msgspec.structs.replace(key, resource_version="")
 
 
-def _leaves_of(fact: Fact) -> dict[Path, Digest | None]:
+def _leaves_of(seen: Observation) -> dict[Path, Digest | None]:
     """Return what a call would make of the leaves that it changes."""
-    return {one.key: one.after for part in fact.parts if part is not None for one in part}
+    return {one.key: one.after for part in seen.parts if part is not None for one in part}

@@ -1,9 +1,9 @@
 """Detection: reviews in, findings out. Pure.
 
-`fact` makes a small record of a review, compared with what is stored. `take` joins the records of
+`observe` makes a small record of a review, compared with what is stored. `take` joins those of
 one write; `judge` remembers the write and asks the questions. The server calls them after the
-answer, replay inline, where `see` is both. Of replicas that share a store, each makes facts, and
-the leader alone takes them.
+answer, replay inline, where `see` is both. Of replicas that share a store, each observes, and the
+leader alone takes what they observed.
 """
 
 from collections import Counter
@@ -17,10 +17,10 @@ from genguard.admission.review import AdmissionRequest, JoinKey, ObjectName, Ope
 from genguard.detection.causes import followed
 from genguard.detection.correlate import MOST_RESOURCES, Completeness, Correlator, Joined
 from genguard.detection.damage import survives
-from genguard.detection.fact import Fact
 from genguard.detection.finding import Finding
 from genguard.detection.history import History
 from genguard.detection.ledger import Ledger
+from genguard.detection.observation import Observation
 from genguard.detection.question import Found, all_of, ask, judge
 from genguard.detection.questions import ALL
 from genguard.detection.questions.chases import Chases
@@ -71,7 +71,7 @@ class Detection:
         asked = (*ALL, AtRest) if at_rest else ALL
         others = [one() for one in asked if one not in set(map(type, mine))]
         self._whole: Final = all_of((*others, *mine))
-        self._completed: list[Joined | Fact] = []
+        self._completed: list[Joined | Observation] = []
         self._shows: Final = shows
         self._compared: Final[dict[ResourceKind, tuple[float, int]]] = {}
         """Of kinds that webhooks change: since when, and how often, creations were compared."""
@@ -90,8 +90,8 @@ class Detection:
         """Return how many writes and findings were dropped to stay within bounds."""
         return self._correlator.dropped + self.ledger.dropped
 
-    def fact(self, phase: Phase, reviewed: Reviewed, now: float) -> Fact | None:
-        """Return the fact of one review; `now` is seconds since the epoch. Never raises.
+    def observe(self, phase: Phase, reviewed: Reviewed, now: float) -> Observation | None:
+        """Return the observation of one review; `now` is seconds since the epoch. Never raises.
 
         None for a request that neither creates, updates nor deletes an object. None, and counted,
         for an object that cannot be decoded.
@@ -126,7 +126,7 @@ class Detection:
         phase: Phase,
         key: JoinKey,
         request: AdmissionRequest,
-        known: Sequence[Fact],
+        known: Sequence[Observation],
         now: float,
         *,
         was_refused: bool,
@@ -137,7 +137,7 @@ class Detection:
         webhooks may change something.
         """
         if known and phase is not Phase.INTENT:
-            return any(fact.compared_fields.changes for fact in known)
+            return any(observation.compared_fields.changes for observation in known)
         if phase is Phase.OUTCOME:
             return False
         if was_refused:
@@ -166,12 +166,12 @@ class Detection:
             self._refused.tell(request.wire, refusal)
 
     def is_slow(self, request: AdmissionRequest) -> bool:
-        """Return whether `fact` may take long for any size: it may evaluate matchConditions."""
+        """Return whether `observe` may take long for any size: it may evaluate matchConditions."""
         return self._suspects.asks_conditions(request)
 
-    def see(self, fact: Fact) -> None:
-        """Take in a fact of this process, in order, and judge the writes that it completes."""
-        self.take(fact)
+    def see(self, observation: Observation) -> None:
+        """Take in what this process observed, in order, and judge the writes that it completes."""
+        self.take(observation)
         self.judge()
 
     def see_version(self, reviewed: Reviewed, now: float) -> None:
@@ -182,34 +182,34 @@ class Detection:
         key = reviewed.request.join_key
         if key is None or self._correlator.is_called_for(key):
             return
-        fact = self.fact(Phase.OUTCOME, reviewed, now)
-        if fact is not None:
-            self.see(fact)
+        observation = self.observe(Phase.OUTCOME, reviewed, now)
+        if observation is not None:
+            self.see(observation)
 
-    def take(self, fact: Fact) -> None:
-        """Take in a fact without judging: many writes in a row are judged faster, by `judge`."""
-        for phase in self._unseen_phases(fact) if fact.implied else ():
-            self._take(msgspec.structs.replace(fact, phase=phase))
-        self._take(fact)
+    def take(self, observation: Observation) -> None:
+        """Take it in without judging: many writes in a row are judged faster, by `judge`."""
+        for phase in self._unseen_phases(observation) if observation.implied else ():
+            self._take(msgspec.structs.replace(observation, phase=phase))
+        self._take(observation)
 
-    def _unseen_phases(self, fact: Fact) -> Iterator[Phase]:
-        """Yield the implied phases of a fact that were not seen of its write."""
-        known = self._correlator.known(fact.join_key)
-        if any(one.phase in fact.implied and one.phase not in one.implied for one in known):
+    def _unseen_phases(self, observation: Observation) -> Iterator[Phase]:
+        """Yield the implied phases of an observation that were not seen of its write."""
+        known = self._correlator.known(observation.join_key)
+        if any(one.phase in observation.implied and one.phase not in one.implied for one in known):
             return  # one came by itself: it is registered by now
         seen = {one.phase for one in known}
-        if fact.phase in seen:
+        if observation.phase in seen:
             seen = set()  # of an earlier write, which was refused
-        yield from (phase for phase in fact.implied if phase not in seen)
+        yield from (phase for phase in observation.implied if phase not in seen)
 
-    def _take(self, fact: Fact) -> None:
+    def _take(self, observation: Observation) -> None:
         correlator = self._correlator
-        self._refused.call(fact)
-        if fact.phase is Phase.MUTATE:
-            self._note(fact)
-        elif fact.phase is Phase.OUTCOME and fact.operation is not Operation.UPDATE:
-            correlator.expect_outcomes(fact.key.group, fact.key.resource)
-        self._completed += correlator.see(fact)
+        self._refused.call(observation)
+        if observation.phase is Phase.MUTATE:
+            self._note(observation)
+        elif observation.phase is Phase.OUTCOME and observation.operation is not Operation.UPDATE:
+            correlator.expect_outcomes(observation.key.group, observation.key.resource)
+        self._completed += correlator.see(observation)
 
     def miss(self, name: ObjectName | None, now: float) -> None:
         """Note that a review was answered and not judged; None: nobody knows of which object."""
@@ -249,19 +249,20 @@ class Detection:
         """Return every finding, oldest first."""
         return self.ledger.findings()
 
-    def _note(self, fact: Fact) -> None:
+    def _note(self, observation: Observation) -> None:
         """Note where webhooks change writes, before these writes are judged: loops are fast."""
-        known = self._correlator.known(fact.join_key)
-        if fact.operation is Operation.CREATE and known and known[0].phase is not Phase.INTENT:
+        known = self._correlator.known(observation.join_key)
+        is_creation = observation.operation is Operation.CREATE
+        if is_creation and known and known[0].phase is not Phase.INTENT:
             return  # of another one in its place
-        if known and not known[-1].shows_same_as(fact):
-            self._suspects.changed(_kind_of(fact.key))
+        if known and not known[-1].shows_same_as(observation):
+            self._suspects.changed(_kind_of(observation.key))
 
-    def _judge(self, joined: Joined | Fact) -> None:
-        if isinstance(joined, Fact):
+    def _judge(self, joined: Joined | Observation) -> None:
+        if isinstance(joined, Observation):
             self.ledger.miss(joined.key, joined.key.subresource, joined.time)
             return
-        write, fact = joined
+        write, observation = joined
         if write.outcome is not Outcome.UNSEEN:
             self._suspects.tally.note(write)
         if write.operation is Operation.UPDATE and write.outcome not in _NEVER_STORED:
@@ -269,8 +270,8 @@ class Detection:
         elif write.outcome is not Outcome.REFUSED or self.completeness.is_whole:
             if write.operation is Operation.DELETE:
                 # What was wrong with the object is gone with it.
-                self.ledger.look(fact.key, lambda _: False, fact.time)
-            self._enter(ask([(self._whole.joined, write, fact)]))
+                self.ledger.look(observation.key, lambda _: False, observation.time)
+            self._enter(ask([(self._whole.joined, write, observation)]))
 
     def _judge_update(self, write: Write) -> None:
         past = self.history.find(write.object) if write.missing else None

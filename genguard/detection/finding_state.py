@@ -7,8 +7,8 @@ from typing import Any, Final, Literal
 import msgspec
 
 from genguard.detection.damage import Damage
-from genguard.detection.fact import Seconds
 from genguard.detection.finding import STATES, Actor, Confidence, Severity, State
+from genguard.detection.observation import Seconds
 from genguard.detection.question import Blame, Signal
 from genguard.detection.questions import FINDINGS
 from genguard.detection.sample import is_complete, sample_of

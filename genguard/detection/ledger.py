@@ -21,10 +21,10 @@ from genguard.admission.matching import ResourceKind
 from genguard.admission.review import JoinKey, ObjectName
 from genguard.detection.causes import fold, root_causes
 from genguard.detection.damage import Damage
-from genguard.detection.fact import Seconds
 from genguard.detection.finding import Confidence, Finding, FoundObject, Severity
 from genguard.detection.finding_state import Accused, FindingState
 from genguard.detection.fix import repair_command
+from genguard.detection.observation import Seconds
 from genguard.detection.question import Blame, Signal
 from genguard.detection.suspects import Shared, Suspects
 from genguard.detection.write import ObjectKey, Write, is_manager, name_of

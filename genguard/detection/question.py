@@ -12,9 +12,9 @@ from genguard.admission.review import Phase
 from genguard.detection.changes import Change
 from genguard.detection.damage import Damage
 from genguard.detection.diff import PartDiffs
-from genguard.detection.fact import Fact
 from genguard.detection.finding import Severity
 from genguard.detection.history import History, ObjectHistory
+from genguard.detection.observation import Observation
 from genguard.detection.write import Requester, Write
 from genguard.shipped import shipped
 
@@ -111,7 +111,7 @@ def own(write: Write, writes: Sequence[Write], seconds: float = inf) -> Iterator
 Answers = Iterator[tuple[Declared, Signal]]
 Rule = Callable[[Write, ObjectHistory], Answers]
 """Yields a signal, with the finding it is of, for each thing that is wrong with a write."""
-JoinedRule = Callable[[Write, Fact], Answers]
+JoinedRule = Callable[[Write, Observation], Answers]
 
 
 class Question:

@@ -1,4 +1,4 @@
-"""A review as a fact.
+"""A review as an observation.
 
 A review is reduced as soon as it comes in: afterwards the objects are not needed. A phase that
 shows the same as an earlier phase of its write is not compared again.
@@ -12,8 +12,8 @@ import msgspec
 
 from genguard.admission.review import AdmissionRequest, JoinKey, Operation, Phase, ReviewedObject
 from genguard.detection.diff import Diff, compare, digests
-from genguard.detection.fact import VERSION, Fact
 from genguard.detection.metadata import compare_metadata, created_metadata
+from genguard.detection.observation import VERSION, Observation
 from genguard.detection.suspects import Suspects
 from genguard.detection.values import NO_DIGEST, Digest, Shows, as_digest, digest_of
 from genguard.detection.write import NODE_USER, PODS
@@ -39,7 +39,7 @@ def reduce(
     phase: Phase,
     reviewed: Reviewed,
     now: float,
-    earlier: Sequence[Fact],
+    earlier: Sequence[Observation],
     suspects: Suspects,
     *,
     key: JoinKey,
@@ -47,10 +47,10 @@ def reduce(
     is_last: bool,
     compares: bool,
     was_refused: bool,
-) -> Fact | None:
-    """Make the fact of a review; `now` is seconds since the epoch.
+) -> Observation | None:
+    """Make the observation of a review; `now` is seconds since the epoch.
 
-    earlier      what is known of the write: the facts of its earlier phases, oldest first
+    earlier      what is known of the write: the observations of its earlier phases, oldest first
     key          see AdmissionRequest.write_key
     shows        which values are kept
     is_last      no later phase of an update is awaited
@@ -63,42 +63,42 @@ def reduce(
     request = reviewed.request
     old, new = request.old_object, request.object
     served_as, manager = request.wire.resource.version, request.wire.field_manager
-    fact = Fact(VERSION, phase, now, key, served_as, manager, operation=request.operation)
+    seen = Observation(VERSION, phase, now, key, served_as, manager, operation=request.operation)
     if new is None or request.operation is Operation.DELETE:
         assert old is not None  # noqa: S101 - see write_key
         is_over = old.metadata.deletion_timestamp is not None or is_finished(old.status)
         owner = read_owner_uid(old.metadata.owner_references)
         return msgspec.structs.replace(
-            fact, is_over=is_over, likeness=_likeness(old, key), owner=owner
+            seen, is_over=is_over, likeness=_likeness(old, key), owner=owner
         )
     if old is None or request.operation is Operation.CREATE:
         how = {"compares": compares, "was_refused": was_refused}
-        return _created(fact, request, new, earlier, suspects, **how)
+        return _created(seen, request, new, earlier, suspects, **how)
     sent, stored = new.metadata.resource_version, old.metadata.resource_version
     if sent and stored and sent != stored:
-        return None if phase is Phase.OUTCOME else fact.stale(sent)
+        return None if phase is Phase.OUTCOME else seen.stale(sent)
     return _updated(
-        fact, reviewed, old, new, earlier, suspects=suspects, shows=shows, is_last=is_last
+        seen, reviewed, old, new, earlier, suspects=suspects, shows=shows, is_last=is_last
     )
 
 
 def _created(
-    fact: Fact,
+    seen: Observation,
     request: AdmissionRequest,
     new: ReviewedObject,
-    earlier: Sequence[Fact],
+    earlier: Sequence[Observation],
     suspects: Suspects,
     *,
     compares: bool,
     was_refused: bool,
-) -> Fact:
-    fields, key = _without_status(new.content), fact.key
-    called, implied = suspects.acting_in(fact.phase, request)
-    is_intent = fact.phase is Phase.INTENT
+) -> Observation:
+    fields, key = _without_status(new.content), seen.key
+    called, implied = suspects.acting_in(seen.phase, request)
+    is_intent = seen.phase is Phase.INTENT
     # An attempt before this one may be without leaves.
-    known = [fact.compared_fields for fact in earlier if fact.compared_fields.changes]
+    known = [seen.compared_fields for seen in earlier if seen.compared_fields.changes]
     compared = compare({}, fields, known) if compares else Diff(*digests({}, fields))
-    told = [fact.compared_metadata for fact in earlier if fact.compared_metadata is not None]
+    told = [seen.compared_metadata for seen in earlier if seen.compared_metadata is not None]
     # An attempt, or a phase, before this one may be without leaves, though it has metadata.
     reads = was_refused and (is_intent or all(one.changes for one in told if one))
     metadata = created_metadata(new.metadata, told, reads=reads)
@@ -109,7 +109,7 @@ def _created(
         # A Pod gets a volume with a random name (plugin/pkg/admission/serviceaccount).
         attempt = as_digest(len(new.spec or b""))
     return msgspec.structs.replace(
-        fact,
+        seen,
         compared_fields=compared,
         compared_metadata=metadata,
         state=Diff(compared.after, compared.after),
@@ -124,31 +124,31 @@ def _created(
 
 
 def _updated(
-    fact: Fact,
+    seen: Observation,
     reviewed: Reviewed,
     old: ReviewedObject,
     new: ReviewedObject,
-    earlier: Sequence[Fact],
+    earlier: Sequence[Observation],
     *,
     suspects: Suspects,
     shows: Shows,
     is_last: bool,
-) -> Fact:
+) -> Observation:
     request, prediction, status = reviewed
-    phase, (called, implied) = fact.phase, suspects.acting_in(fact.phase, request)
+    phase, (called, implied) = seen.phase, suspects.acting_in(seen.phase, request)
     if phase is Phase.INTENT or (phase is Phase.MUTATE and Phase.INTENT in implied):
         earlier = ()  # it begins a write, whatever else has its key
     stored, sent = _fields(request, old), _fields(request, new)
-    fields = compare(stored, sent, [fact.compared_fields for fact in earlier], shows=shows)
+    fields = compare(stored, sent, [seen.compared_fields for seen in earlier], shows=shows)
     of_status = metadata = None
     if _may_take_status(reviewed, old, new):
-        known = [fact.compared_status for fact in earlier if fact.compared_status is not None]
+        known = [seen.compared_status for seen in earlier if seen.compared_status is not None]
         of_status = compare(_status(old), _status(new), known, shows=shows)
     if request.subresource != "scale":  # a Scale has none of it
-        known = [fact.compared_metadata for fact in earlier if fact.compared_metadata is not None]
+        known = [seen.compared_metadata for seen in earlier if seen.compared_metadata is not None]
         metadata = compare_metadata(old.metadata, new.metadata, known, shows=shows)
     parts = fields, of_status, metadata
-    same = next((fact for fact in earlier if fact.parts == parts), None)
+    same = next((seen for seen in earlier if seen.parts == parts), None)
     new_parts: dict[str, Any] = {}
     if same is None:
         before = after = NOTHING_OBSERVED
@@ -163,14 +163,14 @@ def _updated(
             "observed_before": before,
             "observed": before if before == after else after,
             "owner": read_owner_uid(old.metadata.owner_references),
-            "gates": _gates_of_pod(fact.key, old),
+            "gates": _gates_of_pod(seen.key, old),
         }
     asks = not earlier and (bool(fields) or of_status is not None or metadata is not None)
     return msgspec.structs.replace(
-        same or fact,
+        same or seen,
         **new_parts,
         phase=phase,
-        time=fact.time,
+        time=seen.time,
         status=status,
         state=_state(old, new, of_status) if is_last else None,
         generation=new.metadata.stored_generation,

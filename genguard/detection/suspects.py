@@ -4,7 +4,7 @@ Webhooks act between genguard's two mutating registrations, policies before them
 selectors, operations and matchConditions are matched as the API server does it; what cannot be told
 from a review (labels of a namespace, an authorizer) leaves a suspect possible.
 The webhooks of genguard, also of another one in the cluster, are never suspects. What depends on
-contents is asked while a review is at hand, see Fact.
+contents is asked while a review is at hand, see Observation.
 
 Of several webhooks that may have changed a write, a write that came through unchanged speaks for
 each that was called for it: most for writes of the same place in the API, less for other writes of

@@ -119,7 +119,7 @@ class Outcome(Enum):
 
 
 BYTES_OF_RECORD: Final = 2_048
-"""Of observedGeneration values: so many count as one write more, or one leaf of a fact."""
+"""Of observedGeneration values: so many count as one write more, or one leaf of an observation."""
 
 
 class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -29,7 +29,7 @@ LONGEST: Final = 4_096
 """Characters of one expression."""
 LISTS: Final = ("rules", "healthCheckExprs")
 """The keys of a list of rules: ours, and that of Flux' Kustomization and HelmRelease."""
-_MOST_FACTS: Final = 3
+_MOST_READ: Final = 3
 _EVERY: Final = "*."
 """Begins the group of a rule for every group below a domain: `*.upbound.io`."""
 
@@ -256,10 +256,10 @@ def _reasons(
     """Yield the fields that the deciding expression reads, with their values; else its name."""
     wanted = "false" if key in (Key.IN_PROGRESS, Key.FAILED) else "true"
     want = f"`{key}` {wanted}" if blocks else ""
-    facts = _facts(rule.expressions[key], key, obj)
-    for path, have, note in facts[:_MOST_FACTS]:
+    found = _read(rule.expressions[key], key, obj)
+    for path, have, note in found[:_MOST_READ]:
         yield Reason(path, have, want, note, blocks)
-    if not facts:
+    if not found:
         have = "cannot be evaluated" if is_error else str(wanted == "false").lower()
         note = "a field that its rule reads is not there" if is_error else ""
         yield Reason(f"`{key}` of its rule", have, wanted if blocks else "", note, blocks)
@@ -282,10 +282,10 @@ _QUOTED: Final = re.compile(r"""(['"])([\w./-]+)\1""")
 _TYPE_IS: Final = re.compile(r"""\.type\s*==\s*(['"])([\w./-]+)\1""")
 _PATH: Final = re.compile(r"(?<![\w.'\"])status(?:\.\??[A-Za-z_]\w*)+(?!\w*\s*\()")
 _CONDITIONS: Final = re.compile(r"(?<![\w.])status\.\??conditions\b")
-_Fact = tuple[str, Any, str]
+_Read = tuple[str, Any, str]
 
 
-def _facts(expression: str, key: Key, obj: CheckedObject) -> list[_Fact]:
+def _read(expression: str, key: Key, obj: CheckedObject) -> list[_Read]:
     """Return path, value and note of each condition and plain field of status that is read.
 
     Values are numbers, booleans and words of conditions and phases: never free text.
@@ -296,7 +296,7 @@ def _facts(expression: str, key: Key, obj: CheckedObject) -> list[_Fact]:
         conditions = Conditions()
     # Else it reads the conditions of listeners or parents.
     named = _TYPE_IS.findall(expression) if _CONDITIONS.search(expression) else ()
-    found: list[_Fact] = []
+    found: list[_Read] = []
     for name in dict.fromkeys(name for _, name in named):
         one = conditions.get(name)
         have = ABSENT if one is None else short_word(one.status)
@@ -304,23 +304,23 @@ def _facts(expression: str, key: Key, obj: CheckedObject) -> list[_Fact]:
         found.append((f"status.conditions[{name}]", have, note))
     # What is True is seldom what is missing, and what is absent seldom what is in the way.
     unlikely = "True" if key is Key.CURRENT else ABSENT
-    found = [fact for fact in found if fact[1] != unlikely] or found
+    found = [read for read in found if read[1] != unlikely] or found
     for path in dict.fromkeys(_PATH.findall(expression)):
         steps = path.replace("?", "").split(".")
         while len(steps) > 2 and get(obj.status, *steps[1:-1]) is ABSENT:  # noqa: PLR2004 - status.x
             steps.pop()
         value = get(obj.status, *steps[1:])
         if isinstance(value, list) and steps != ["status", "conditions"]:
-            found += _facts_of_items(".".join(steps), value, expression, key, obj)
+            found += _read_in_items(".".join(steps), value, expression, key, obj)
         if not isinstance(value, (Mapping, list)) and steps != ["status", "conditions"]:
             is_plain = value is ABSENT or isinstance(value, (bool, int))
             found.append((".".join(steps), value if is_plain else short_word(value), ""))
     return list(dict.fromkeys(found))
 
 
-def _facts_of_items(
+def _read_in_items(
     path: str, items: list[Any], expression: str, key: Key, obj: CheckedObject
-) -> Iterator[_Fact]:
+) -> Iterator[_Read]:
     """Yield the conditions of listeners, parents or the like that are not as they should be.
 
     Each item has conditions of its own; a parent is named by its reference.

@@ -9,7 +9,7 @@ import pytest
 
 from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
-from genguard.detection.fact import encode_fact
+from genguard.detection.observation import encode_observation
 from genguard.detection.reduce import Reviewed
 from genguard.review import review
 from tests.controlplane.plane import ControlPlane
@@ -79,7 +79,7 @@ def test_a_growth_is_measured_at_each_step() -> None:
     assert [line.split("|")[1].strip() for line in lines[2:]] == ["one", "many"]
 
 
-def test_a_fact_is_about_as_large_as_the_page_reckons_with() -> None:
+def test_an_observation_is_about_as_large_as_the_page_reckons_with() -> None:
     lives, detection, deps = LIVES[CALM](lambda phase: phase.value), Detection(), dependencies()
     sizes = []
     for number in range(3_000):
@@ -87,7 +87,7 @@ def test_a_fact_is_about_as_large_as_the_page_reckons_with() -> None:
         phase = Phase(filled.head.split()[1].partition(b"?")[0].decode())
         verdict = review(filled.body, phase, deps, number * 0.01).verdict
         reviewed = Reviewed(verdict.request, verdict.prediction, verdict.status)
-        sizes.append(len(encode_fact(detection.fact(phase, reviewed, number * 0.01))))
+        sizes.append(len(encode_observation(detection.observe(phase, reviewed, number * 0.01))))
     assert 1_050 < sum(sizes) / len(sizes) < 1_250
     assert "at 1,150 bytes a review" in (REPOSITORY / "docs" / "performance.md").read_text("utf-8")
 

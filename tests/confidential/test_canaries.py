@@ -241,7 +241,7 @@ def test_replicas_share_nothing_of_an_object_but_what_restore_names(
         ) as guard,
     ):
         wait_until(lambda: guard.metric("genguard_store_up") == 1, what="store asked")
-        # No webhook is registered here, and facts are made before the store returns earlier ones.
+        # No webhook is registered here, and a phase is observed before the store returns others.
         told_by(guard, told, "field-stripped")
         stored = repr([contents(store, key) for key in store.run("KEYS", "*")])
         finish(guard, told)

@@ -165,7 +165,7 @@ async def test_a_file_that_is_spoilt_changes_nothing_and_is_told_once(
         assert (await asked(run, APISERVER, tmp_path)).status == 200
     told = [one for one in caplog.records if one.message == "client authority refused"]
     assert len(told) == 1
-    assert str(ca_file) in json.dumps(told[0].facts)
+    assert str(ca_file) in json.dumps(told[0].fields)
 
 
 async def test_a_pair_that_is_renewed_keeps_clients_checked(ca_file, tmp_path):

@@ -26,7 +26,7 @@ class Served:
 
     process: Process
     folder: Path
-    facts: dict[str, Any]
+    fields: dict[str, Any]
 
     async def ask(self, url: str, request: bytes) -> Answer:
         trust = ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
@@ -74,7 +74,7 @@ async def served(
     )
     try:
         run = Served(process, folder, {})
-        run.facts = await run.said("serving")
+        run.fields = await run.said("serving")
         yield run
     finally:
         if process.returncode is None:
@@ -86,13 +86,13 @@ async def test_sigterm_drains_and_a_second_one_ends_at_once(tmp_path, on_each_lo
     recording = tmp_path / "reviews"
     flags = ("--record", str(recording), "--log-level", "DEBUG")
     async with served(tmp_path, *flags) as run:
-        assert (await run.ask(run.facts["admission"], http_post(GOOD.encode()))).status == 200
+        assert (await run.ask(run.fields["admission"], http_post(GOOD.encode()))).status == 200
         run.process.send_signal(signal.SIGTERM)
         get = head("GET /readyz HTTP/1.1", [("Host", "x")])
         async with patiently():
-            while (await run.ask(run.facts["ops"], get)).status != 503:
+            while (await run.ask(run.fields["ops"], get)).status != 503:
                 await asyncio.sleep(0.01)
-        assert (await run.ask(run.facts["admission"], http_post(GOOD.encode()))).closes
+        assert (await run.ask(run.fields["admission"], http_post(GOOD.encode()))).closes
         run.process.send_signal(signal.SIGTERM)
         code, lines = await run.end()
     assert code == 0

@@ -33,7 +33,7 @@ class Victim:
 
     @property
     def port(self) -> int:
-        return int(self.run.facts["admission"].rpartition(":")[2])
+        return int(self.run.fields["admission"].rpartition(":")[2])
 
     @property
     def descriptors(self) -> int:
@@ -57,13 +57,13 @@ class Victim:
 
     async def plain_ops(self) -> Wire:
         """A connection to the ops port."""
-        return await Wire.dialled(int(self.run.facts["ops"].rpartition(":")[2]))
+        return await Wire.dialled(int(self.run.fields["ops"].rpartition(":")[2]))
 
     async def connect(self) -> Wire:
         return await Wire.dialled(self.port, self.trust)
 
     async def ops(self, path: str) -> str:
-        url = self.run.facts["ops"]
+        url = self.run.fields["ops"]
         answer = await self.run.ask(url, head(f"GET {path} HTTP/1.1", [("Host", "localhost")]))
         assert answer.status == 200
         return answer.body.decode()

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tools.bench.machine import machine_facts
+from tools.bench.machine import machine_details
 from tools.bench.tables import fixed, table
 
 _BEGIN: Final = "<!-- make first-hour writes from here -->\n"
@@ -51,9 +51,9 @@ class Hour:
 
     def text(self) -> str:
         """What the page says of this run."""
-        facts = machine_facts()
-        machine = f"{facts['cores']} cores, {facts['cpu']}, load {facts['load']} at the end"
-        server = f"kube-apiserver {facts['kube-apiserver']}, Python {facts['python']}"
+        details = machine_details()
+        machine = f"{details['cores']} cores, {details['cpu']}, load {details['load']} at the end"
+        server = f"kube-apiserver {details['kube-apiserver']}, Python {details['python']}"
         rows = [(one.what, fixed(one.seconds, 1), _limit(one)) for one in self.steps]
         return f"{datetime.now(UTC):%Y-%m-%d}. {machine}. {server}.\n\n{table(_HEAD, rows)}"
 

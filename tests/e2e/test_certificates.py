@@ -182,11 +182,11 @@ def promoted(plane: ControlPlane, *before: bytes) -> bytes | None:
 
 def served(guard: Genguard, leaf: bytes) -> None:
     """It has loaded this one as it runs."""
-    facts = inspect(leaf, b"", at=datetime.now(UTC)).facts
-    assert facts is not None
+    details = inspect(leaf, b"", at=datetime.now(UTC)).details
+    assert details is not None
 
     def loaded() -> bool:
         lines = guard.log_lines("certificate reloaded")
-        return facts.fingerprint in [line["certificate"] for line in lines]
+        return details.fingerprint in [line["certificate"] for line in lines]
 
     wait_until(loaded, what="the new pair loaded")

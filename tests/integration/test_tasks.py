@@ -55,8 +55,8 @@ TASKS: Final = {
     **{f"watch {resource}": CLUSTER for resource in WATCHED},
     **{f"versions of {resource}": CLUSTER for resource in (*SENT_TO_NO_WEBHOOK, "nodes")},
     "shared intents": STORE,
-    "shared facts": STORE,
-    "facts of replicas": STORE,
+    "shared observations": STORE,
+    "observations of replicas": STORE,
 }
 """The server in which each task runs. "look at the own installation", which reads once and ends,
 runs in a pod alone; "publishing" is the task of `publish-status`, in e2e/test_publish_status.py."""
@@ -231,7 +231,7 @@ def test_a_task_that_fails_is_reported_and_works_again(
     server.throw_into(name)
     wait_until(lambda: server.supervisor.runs[name] > runs, what="its next start")
     wait_until(lambda: server.failures(name) == before + 1, what="its failure is counted")
-    (line,) = [one for one in server.log if getattr(one, "facts", {}).get("task") == name]
+    (line,) = [one for one in server.log if getattr(one, "fields", {}).get("task") == name]
     assert line.getMessage() == "task failed"
     text = f"{name} failed once with InjectedError"
     assert text in server.ops("/readyz")

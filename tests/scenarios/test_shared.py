@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
-from genguard.detection.fact import decode_fact, encode_fact
+from genguard.detection.observation import decode_observation, encode_observation
 from genguard.detection.reduce import Reviewed
 from genguard.detection.suspects import Suspects
 from genguard.review import review
@@ -19,7 +19,7 @@ from tests.scenarios import recording
 from tests.scenarios.catalogue import catalogue
 from tests.unit.detection.evaluating import CONDITIONS
 from webhook.files.given import load_definitions, load_suspects
-from webhook.store.replicas import SECONDS_ON_THE_WAY, FactQueue
+from webhook.store.replicas import SECONDS_ON_THE_WAY, ObservationQueue
 
 DEPENDENCIES = ReviewSetup(
     ReviewOptions(server_version="1.36", custom_resources=load_definitions(recording.DEFINITIONS))
@@ -47,7 +47,7 @@ def reviews(name: str) -> Iterator[tuple[Phase, Reviewed, float]]:
 
 
 @pytest.mark.parametrize("name", sorted(catalogue()))
-def test_a_leader_finds_in_the_facts_of_all_replicas_what_one_process_finds(name):
+def test_a_leader_finds_in_the_observations_of_all_replicas_what_one_process_finds(name):
     """Replicas that do not lead know nothing of a write but what they see of it."""
     alone, leader = (Detection(suspects(name)) for _ in range(2))
     replicas = [Detection(suspects(name)) for _ in range(3)]
@@ -56,16 +56,16 @@ def test_a_leader_finds_in_the_facts_of_all_replicas_what_one_process_finds(name
     for (phase, reviewed, now), nearest in zip(reviews(name), cycle(replicas), strict=False):
         if phase is Phase.OUTCOME:
             nearest.expect_outcomes(reviewed.request)
-        fact, shared = (one.fact(phase, reviewed, now) for one in (alone, nearest))
-        assert (fact is None) is (shared is None)
-        if fact is not None and shared is not None:
-            alone.see(fact)
+        observation, shared = (one.observe(phase, reviewed, now) for one in (alone, nearest))
+        assert (observation is None) is (shared is None)
+        if observation is not None and shared is not None:
+            alone.see(observation)
             late = len(came) % 7 / 7 * SECONDS_ON_THE_WAY
-            came.append((now + late, len(came), encode_fact(shared)))
-    queue = FactQueue()
+            came.append((now + late, len(came), encode_observation(shared)))
+    queue = ObservationQueue()
     for at, _, raw in (*sorted(came), (float("inf"), 0, b"")):
         if raw:
-            queue.put(decode_fact(raw), at)
+            queue.put(decode_observation(raw), at)
         for one in queue.due(at):
             leader.see(one)
     for detection in (alone, leader):

@@ -12,8 +12,8 @@ import pytest
 import certs
 from tests.store.proxy import Proxy
 from tests.store.server import StoreServer
-from tests.store.test_facts import Member, judged, members
 from tests.store.test_intents import Story
+from tests.store.test_observations import Member, judged, members
 from tests.waiting import until
 from webhook.store.address import ValkeyAddress, parse_store
 
@@ -50,7 +50,7 @@ async def refused(text: str, caplog: pytest.LogCaptureFixture) -> str:
         await until(lambda: "store lost" in caplog.messages)
     assert _SECRET not in caplog.text
     (record,) = (one for one in caplog.records if one.message == "store lost")
-    reason: str = record.facts["reason"]
+    reason: str = record.fields["reason"]
     return reason
 
 

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from genguard.admission.review import JoinKey
 from genguard.objects.intended import EVERY_OBSERVED_GENERATION, Intended, Restored
 from genguard.objects.observed import Observed
-from tests.store.test_facts import Member, members
-from tests.unit.store.test_fact_queue import ONCE
+from tests.store.test_observations import Member, members
+from tests.unit.store.test_observation_queue import ONCE
 from tests.waiting import PATIENCE, until
 from webhook.store import client
 from webhook.store.address import ValkeyAddress
@@ -110,7 +110,7 @@ async def test_every_key_expires_and_no_name_is_in_a_key(address, store):
     at = address()
     async with members(at, 1) as (one,):
         await Story([one]).intend(0, 5, "a-telling-name")
-        one.put("a fact")
+        one.put("an observation")
         await until(lambda: store.run("PTTL", f"{at.prefix}facts2") > 0)
         for name in store.run("KEYS", f"{at.prefix}*"):
             assert 0 < store.run("PTTL", name) <= 3_600_000

@@ -16,8 +16,8 @@ from tests.controlplane.client import wait_until
 from tests.controlplane.processes import ProcessGroup
 from tests.store.binaries import PACKAGES
 from tests.store.test_access import address
-from tests.store.test_facts import judged, members
 from tests.store.test_intents import Story
+from tests.store.test_observations import judged, members
 from tests.unit.manifest_files import REPOSITORY
 from webhook.manifest.rendering import Choices, render
 

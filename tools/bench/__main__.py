@@ -19,7 +19,7 @@ from tools.bench.corpus import mean_bytes, read_corpus
 from tools.bench.generator import LoadFailedError
 from tools.bench.growth import GROWTHS, Growth
 from tools.bench.load import CONNECTIONS
-from tools.bench.machine import commit, machine_facts
+from tools.bench.machine import commit, machine_details
 from tools.bench.publish import publish, write_pages
 from tools.bench.report import (
     compared_table,
@@ -99,7 +99,7 @@ def main(arguments: Sequence[str] | None = None, plan: Plan | None = None) -> in
 def _measured(servers: Sequence[Server], plan: Plan, growths: Sequence[Growth]) -> Results:
     corpus = read_corpus()
     sizes = [len(one.body) / 1e3 for one in corpus]
-    facts = machine_facts()
+    details = machine_details()
     measured: Samples = {}
     if plan.servers is not None:
         measured = run_rounds(servers, SCENARIOS, plan.servers, _progress)
@@ -120,7 +120,7 @@ def _measured(servers: Sequence[Server], plan: Plan, growths: Sequence[Growth]) 
             start = run_start(plane.kubeconfig, plan.start, _progress)
     return Results(
         date=datetime.now(UTC).date().isoformat(),
-        machine=dict(facts),
+        machine=dict(details),
         reviews=f"{len(corpus)} recorded pod reviews of {min(sizes):.1f} to {max(sizes):.1f} KB, "
         f"mean {mean_bytes(corpus) / 1e3:.1f}; {CONNECTIONS} keep-alive TLS connections",
         servers=measured,

@@ -1,4 +1,4 @@
-"""The facts without which a number says nothing: what it was measured on, and with what."""
+"""The details without which a number says nothing: what it was measured on, and with what."""
 
 import os
 import platform
@@ -20,7 +20,7 @@ _GO_MOD: Final = PROGRAMS["gowebhook"] / "go.mod"
 _CONTROLLER_RUNTIME: Final = re.compile(r"sigs\.k8s\.io/controller-runtime v(\S+)")
 
 
-def machine_facts() -> Mapping[str, str]:
+def machine_details() -> Mapping[str, str]:
     """Names and versions; nothing that tells one machine of a kind from another."""
     return {
         "cores": str(len(os.sched_getaffinity(0))),

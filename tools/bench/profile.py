@@ -88,9 +88,9 @@ def _detecting() -> Call:
     detection, clock = Detection(), itertools.count()
 
     def detect(one: Reviewed) -> None:
-        fact = detection.fact(Phase.MUTATE, one, next(clock) * _SECONDS_APART)
-        if fact is not None:
-            detection.see(fact)
+        observation = detection.observe(Phase.MUTATE, one, next(clock) * _SECONDS_APART)
+        if observation is not None:
+            detection.see(observation)
 
     return detect
 

@@ -98,9 +98,9 @@ def follow(detection: Detection, reviews: Reviews, objects: int, *, by_turns: bo
             assert verdict.request is not None
             assert verdict.prediction is not None
             reviewed = Reviewed(verdict.request, verdict.prediction, verdict.status)
-            fact = detection.fact(phase, reviewed, now)
-            if fact is not None:
-                detection.see(fact)
+            observation = detection.observe(phase, reviewed, now)
+            if observation is not None:
+                detection.see(observation)
 
 
 def _is_of(example: Example, request: dict[str, Any]) -> bool:

@@ -114,8 +114,8 @@ async def _post(session: aiohttp.ClientSession, url: str, alerts: list[dict[str,
             reason = f"it answered {answer.status}"
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         reason = type(error).__name__
-    facts = {"url": without_credentials(url), "reason": reason}
-    LOGGER.warning("alertmanager not reached", extra={"facts": facts})
+    fields = {"url": without_credentials(url), "reason": reason}
+    LOGGER.warning("alertmanager not reached", extra={"fields": fields})
 
 
 def alert_labels(finding: Finding) -> dict[str, str]:

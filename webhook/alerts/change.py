@@ -87,7 +87,7 @@ async def log_changes(changes: tuple[Change, ...], findings: tuple[Finding, ...]
         if not is_heard(level, _MESSAGE):
             continue
         where = finding.object
-        facts = {
+        fields = {
             "id": finding.id,
             "detector": finding.detector,
             "severity": finding.severity,
@@ -106,4 +106,4 @@ async def log_changes(changes: tuple[Change, ...], findings: tuple[Finding, ...]
             **({"partOf": finding.part_of} if finding.part_of else {}),
             **({"objects": finding.objects.count} if finding.objects else {}),
         }
-        LOGGER.log(level, _MESSAGE, transition, extra={"facts": facts})
+        LOGGER.log(level, _MESSAGE, transition, extra={"fields": fields})

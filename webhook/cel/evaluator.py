@@ -152,8 +152,8 @@ class Evaluator(AbstractContextManager["Evaluator"]):
             return
         self._costly[expression] = None
         what, effect = about
-        facts = {"expression": expression[:_TOLD], "effect": effect}
-        LOGGER.warning(f"{what} costs too much to evaluate", extra={"facts": facts})
+        fields = {"expression": expression[:_TOLD], "effect": effect}
+        LOGGER.warning(f"{what} costs too much to evaluate", extra={"fields": fields})
 
     def _running(self) -> ProcessPoolExecutor | None:
         """The worker; None where it cannot be started, which is tried again a minute later."""
@@ -174,8 +174,8 @@ class Evaluator(AbstractContextManager["Evaluator"]):
                 self.started += 1
                 return self._pool
         self._not_before = time.monotonic() + _RETRY_SECONDS
-        facts = {"reason": reason, "effect": "every webhook stays possible"}
-        LOGGER.warning("matchConditions are not evaluated", extra={"facts": facts})
+        fields = {"reason": reason, "effect": "every webhook stays possible"}
+        LOGGER.warning("matchConditions are not evaluated", extra={"fields": fields})
         return None
 
     def _kill(self) -> None:

@@ -112,4 +112,4 @@ async def _lead(
 
 
 def _tell(text: str) -> None:
-    LOGGER.warning("not watched", extra={"facts": {"reason": text}})
+    LOGGER.warning("not watched", extra={"fields": {"reason": text}})

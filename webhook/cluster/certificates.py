@@ -86,14 +86,14 @@ class Certificates:
         )
         if left := _injected((*registrations, secret)) or due.left:
             if left != self._left:
-                LOGGER.info("certificate is somebody else's", extra={"facts": {"reason": left}})
+                LOGGER.info("certificate is somebody else's", extra={"fields": {"reason": left}})
             self._left = left
             return LONGEST_SECONDS
         if due.files != files:
             data = {name: base64.b64encode(file).decode() for name, file in due.files.items()}
             await self._put(secret | {"data": data})
             done = "prepared" if due.files.get("tls.crt") == files.get("tls.crt") else "promoted"
-            LOGGER.info(f"certificate {done}", extra={"facts": {"reason": due.reason}})
+            LOGGER.info(f"certificate {done}", extra={"fields": {"reason": due.reason}})
             self.seen(due.files)
         trusted = due.files.get("ca.crt", b"")
         for registration in registrations:
@@ -101,7 +101,7 @@ class Certificates:
                 self._spread_at = self.clock()
                 await self._put(_inject(registration, trusted))
                 name = {"configuration": registration["metadata"]["name"]}
-                LOGGER.info("certificate trusted", extra={"facts": name})
+                LOGGER.info("certificate trusted", extra={"fields": name})
         return _SOON_SECONDS if due.reason else LONGEST_SECONDS
 
     async def _secret(self) -> Document:

@@ -253,7 +253,7 @@ async def review_token(rest: Rest, token: str, verb: str, path: str) -> tuple[st
     except (RefusedError, AttributeError, KeyError, *UNREACHED) as error:
         # Not the error's text: an API server may repeat in it what it was sent.
         status = error.status if isinstance(error, RefusedError) else None
-        facts = {"reason": type(error).__name__, "status": status}
-        LOGGER.warning("token not reviewed", extra={"facts": facts})
+        fields = {"reason": type(error).__name__, "status": status}
+        LOGGER.warning("token not reviewed", extra={"fields": fields})
         return None
     return name, access.get("allowed") is True

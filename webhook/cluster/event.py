@@ -74,8 +74,8 @@ async def tell(
         async with asyncio.timeout(_SECONDS):
             await calls.call("POST", _EVENTS.format(quote(namespace, safe="")), body)
     except Exception as error:  # noqa: BLE001 - whatever the client raises, its caller goes on
-        facts = {**about, "reason": type(error).__name__}
-        LOGGER.warning("event not created", extra={"facts": facts})
+        fields = {**about, "reason": type(error).__name__}
+        LOGGER.warning("event not created", extra={"fields": fields})
 
 
 def naming(api_version: str, kind: str, where: ObjectKey) -> dict[str, str]:
@@ -115,7 +115,7 @@ class KubeEventSink:
             if finding.severity is not Severity.INFO and self._take_token(finding, now):
                 await self._tell(transition, finding, now)
             if asyncio.get_running_loop().time() >= end:
-                LOGGER.warning("events not created", extra={"facts": {"reason": "TimeoutError"}})
+                LOGGER.warning("events not created", extra={"fields": {"reason": "TimeoutError"}})
                 return
 
     async def _tell(self, transition: Transition, finding: Finding, now: datetime) -> None:

@@ -47,7 +47,7 @@ POLICY_PLURALS: Final = {
     POLICY: "mutatingadmissionpolicies",
     BINDING: "mutatingadmissionpolicybindings",
 }
-_FIRST_FACTS_SECONDS: Final = 10.0
+_FIRST_LOOK_SECONDS: Final = 10.0
 _DEFINED_SECONDS: Final = 10
 
 
@@ -100,7 +100,7 @@ async def follow_cluster(
     Waits ten seconds at most for version and CRDs: a webhook must start while the API server is
     down, since the API server may be waiting for the webhook.
     """
-    has_facts = asyncio.Event()
+    is_known = asyncio.Event()
     version = ""
 
     async def definitions_path() -> str:
@@ -112,11 +112,11 @@ async def follow_cluster(
         custom = coverage.custom = tuple(version for versions in found for version in versions)
         for resource, reason in setup.learn(version, custom).items():
             about = {"resource": resource, "reason": reason}
-            LOGGER.warning("status is not flipped", extra={"facts": about})
-        if not has_facts.is_set():
+            LOGGER.warning("status is not flipped", extra={"fields": about})
+        if not is_known.is_set():
             known = {"version": version, "customResources": len(custom)}
-            LOGGER.info("cluster connected", extra={"facts": known})
-        has_facts.set()
+            LOGGER.info("cluster connected", extra={"fields": known})
+        is_known.set()
         coverage.changed()
 
     def on_webhooks(found: tuple[Mapping[str, Any], ...]) -> None:
@@ -130,7 +130,7 @@ async def follow_cluster(
         if len(bound) == len(POLICY_PLURALS):
             suspects.learn(policies=read_policies((*bound[POLICY], *bound[BINDING])))
 
-    metrics.gauge("genguard_cluster_known", lambda: float(has_facts.is_set()))
+    metrics.gauge("genguard_cluster_known", lambda: float(is_known.is_set()))
     followed: dict[str, tuple[str | Locate, Callable[[Change], None]]] = {
         "custom resources": (definitions_path, keeping(_versions, on_definitions, supervisor)),
         "webhooks": (_WEBHOOKS, keeping(dict, on_webhooks, supervisor)),
@@ -147,8 +147,8 @@ async def follow_cluster(
                 informing(f"watch of {what}", found, on_change, supervisor, message=message)
             )
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_FIRST_FACTS_SECONDS):
-                await has_facts.wait()
+            async with asyncio.timeout(_FIRST_LOOK_SECONDS):
+                await is_known.wait()
         yield
 
 

@@ -124,8 +124,8 @@ class Healing:
         before, now = self._before(state.id, damage), self.clock()
         if before.number >= MOST_ATTEMPTS and before.wait < _FOR_EVER:
             self._attempts[state.id] = before._replace(wait=_FOR_EVER)
-            facts = {**_facts(state), "attempts": before.number}
-            LOGGER.warning("status is not healed any more until it changes", extra={"facts": facts})
+            told = {**_fields(state), "attempts": before.number}
+            LOGGER.warning("status is not healed any more until it changes", extra={"fields": told})
             return None
         operations = repair_patch(damage, stored)
         if now < before.at + before.wait or not operations:
@@ -157,8 +157,8 @@ class Healing:
         if result is Result.HEALED:
             await self._report(state, damage.writer, stored, operations)
         elif result in (Result.FAILED, Result.REFUSED):
-            facts = {**_facts(state), "reason": reason}
-            LOGGER.warning("status not healed", extra={"facts": facts})
+            fields = {**_fields(state), "reason": reason}
+            LOGGER.warning("status not healed", extra={"fields": fields})
         return healed
 
     def _before(self, finding: str, damage: Damage) -> _Attempts:
@@ -172,8 +172,8 @@ class Healing:
         self, state: FindingState, writer: str, stored: Stored, operations: Operations
     ) -> None:
         values = dict(_values(operations))
-        facts = {**_facts(state), "writer": writer, "set": values}
-        LOGGER.info("status healed", extra={"facts": facts})
+        fields = {**_fields(state), "writer": writer, "set": values}
+        LOGGER.info("status healed", extra={"fields": fields})
         restored = ", ".join(f"{field}={value}" for field, value in values.items())
         await tell(
             self.objects.calls,
@@ -257,7 +257,7 @@ class Rechecking:
         self.findings.look(thing, remains, self.clock())
 
 
-def _facts(state: FindingState) -> dict[str, Any]:
+def _fields(state: FindingState) -> dict[str, Any]:
     names = ("group", "resource", "namespace", "name")
     return {"finding": state.id, **{name: getattr(state.object, name) for name in names}}
 

@@ -178,7 +178,7 @@ class LeaseElection:
         return not holder or has_run_out
 
     def _log_failure(self, reason: str) -> None:
-        LOGGER.warning("lease not renewed", extra={"facts": {"reason": reason}})
+        LOGGER.warning("lease not renewed", extra={"fields": {"reason": reason}})
 
 
 def _now() -> str:

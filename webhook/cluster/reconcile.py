@@ -99,7 +99,7 @@ class Reconciler:
         self._count(self.what)
         reason = str(error) or type(error).__name__
         if not self._trouble:
-            LOGGER.error(f"{self.what} failed", extra={"facts": {"reason": reason}})
+            LOGGER.error(f"{self.what} failed", extra={"fields": {"reason": reason}})
         self._trouble = reason
         wait, self._wait = self._wait, min(2 * self._wait, LONGEST_SECONDS)
         return wait * (1 + _JITTER * self.jitter())

@@ -223,8 +223,8 @@ class Follower:
                 continue  # `genguard install` has proven all phases again
             self._reverted_at = self.clock()
             self.registered = self.registered._replace(reverted_by=by)
-            facts = {"configuration": document["metadata"]["name"], "by": by}
-            LOGGER.warning("registrations are reverted", extra={"facts": facts})
+            fields = {"configuration": document["metadata"]["name"], "by": by}
+            LOGGER.warning("registrations are reverted", extra={"fields": fields})
         if not self._is_left:
             self.registered = self.registered._replace(reverted_by="")
 
@@ -237,8 +237,8 @@ class Follower:
         body = {**found, "metadata": metadata, "webhooks": webhooks}
         await self.calls.call("PUT", path, body, params={"fieldManager": GENGUARD})
         count = sum(len(webhook.get("rules") or ()) for webhook in webhooks)
-        facts = {"configuration": old["name"], "rules": count}
-        LOGGER.info("registration follows need", extra={"facts": facts})
+        fields = {"configuration": old["name"], "rules": count}
+        LOGGER.info("registration follows need", extra={"fields": fields})
 
 
 def why(need: Need, name: str) -> str:

@@ -239,8 +239,8 @@ class StandbyElection(LeaseElection):
             self._is_failing = False
         except (RefusedError, *UNREACHED) as error:
             if not self._is_failing:
-                facts = {"reason": str(error) or type(error).__name__}
-                LOGGER.warning("active pod not labelled", extra={"facts": facts})
+                fields = {"reason": str(error) or type(error).__name__}
+                LOGGER.warning("active pod not labelled", extra={"fields": fields})
             self._is_failing = True
 
     def _answers(self, pod: Pod) -> bool:
@@ -264,4 +264,4 @@ class StandbyElection(LeaseElection):
             raise RefusedError(HTTPStatus.NOT_FOUND, f"there is no pod {pod.name}")
         if self._all_answer and pod.can_answer:
             done = "removed from" if pod.is_active else "added to"
-            LOGGER.info(f"replica {done} the Service", extra={"facts": {"pod": pod.name}})
+            LOGGER.info(f"replica {done} the Service", extra={"fields": {"pod": pod.name}})

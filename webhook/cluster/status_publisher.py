@@ -101,7 +101,7 @@ class StatusPublisher:
         if items is not None and await self._apply(found, items):
             found.ours.update(wanted)
             said = {one.type.lower(): one.status for one in wanted.values()}
-            LOGGER.info("status published", extra={"facts": {**_facts(found), **said}})
+            LOGGER.info("status published", extra={"fields": {**_fields(found), **said}})
 
     async def keep_only(self, uids: Collection[str]) -> None:
         """Forget objects that are gone or have opted out; remove the conditions of the latter."""
@@ -128,11 +128,11 @@ class StatusPublisher:
         owners = found.stored.owners.get(name)
         was_ours = name in found.ours or bool(owners and owners.mine)
         found.ours.discard(name)
-        facts = {**_facts(found), "condition": name, "writer": who}
+        told = {**_fields(found), "condition": name, "writer": who}
         if not was_ours:
-            LOGGER.info("condition is written by somebody else: left to it", extra={"facts": facts})
+            LOGGER.info("condition is written by somebody else: left to it", extra={"fields": told})
             return
-        LOGGER.warning("condition was changed back: not published any more", extra={"facts": facts})
+        LOGGER.warning("condition was changed back: not published any more", extra={"fields": told})
         metadata = found.document["metadata"]
         note = f"{who} changed the condition {name} back: genguard does not publish it any more."
         await tell(
@@ -185,7 +185,7 @@ class StatusPublisher:
             items = published.items_to_release(published.read_stored(document))
             if items is not None:
                 _ = await self._send(found, document, items)
-                LOGGER.info("published status removed", extra={"facts": _facts(found)})
+                LOGGER.info("published status removed", extra={"fields": _fields(found)})
         except (RefusedError, *UNREACHED) as error:
             _warn("published status not removed", found, error)
 
@@ -221,7 +221,7 @@ def _path(found: _Object) -> str:
     return found.served.object_path(metadata.get("namespace", ""), metadata["name"])
 
 
-def _facts(found: _Object) -> dict[str, Any]:
+def _fields(found: _Object) -> dict[str, Any]:
     metadata = found.document["metadata"]
     return {
         "group": found.served.group,
@@ -233,4 +233,4 @@ def _facts(found: _Object) -> dict[str, Any]:
 
 def _warn(text: str, found: _Object, error: Exception) -> None:
     reason = str(error.status) if isinstance(error, RefusedError) else type(error).__name__
-    LOGGER.warning(text, extra={"facts": {**_facts(found), "reason": reason}})
+    LOGGER.warning(text, extra={"fields": {**_fields(found), "reason": reason}})

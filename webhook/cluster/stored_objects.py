@@ -52,8 +52,8 @@ class StoredObjects:
             resource = (thing.group, thing.resource)
             if not error.is_passing and resource not in self._refused:  # told once for each
                 self._refused.add(resource)
-                facts = {"group": thing.group, "resource": thing.resource, "status": error.status}
-                LOGGER.info("objects may not be read", extra={"facts": facts})
+                fields = {"group": thing.group, "resource": thing.resource, "status": error.status}
+                LOGGER.info("objects may not be read", extra={"fields": fields})
             raise
         if content is None:
             return None

@@ -225,7 +225,7 @@ def informing(
 
     def warn(reason: str) -> None:
         if reason not in told:
-            LOGGER.warning(message, extra={"facts": {**about, "reason": reason}})
+            LOGGER.warning(message, extra={"fields": {**about, "reason": reason}})
         told.add(reason)
         on_trouble()
 

@@ -136,7 +136,7 @@ def certificate(facts: Facts) -> Iterator[Told]:
         if facts.pair.key_pem or problem.part != "key":
             say = fail if problem.severity == "error" else warn
             yield say("problem", message=problem.message, renewal=renewal)
-    ends = found.facts.not_after if found.facts else facts.at
+    ends = found.details.not_after if found.details else facts.at
     yield ok(ends=ends, name=name)
 
 

@@ -33,9 +33,9 @@ def keep_private(path: Path) -> None:
     if path.stat().st_mode & _OTHERS:  # some file systems change no mode and report no error
         raise _refusal(path, "others may read it, and its mode cannot be changed")
     mode = f"{stat.S_IMODE(found.st_mode):04o}"
-    facts = {"file": str(path), "before": mode, "now": "0600"}
+    fields = {"file": str(path), "before": mode, "now": "0600"}
     LOGGER.warning(
-        "a file that others could read is for its owner alone now", extra={"facts": facts}
+        "a file that others could read is for its owner alone now", extra={"fields": fields}
     )
 
 

@@ -178,12 +178,12 @@ class ServerRules:
             own = _compiled(parse_texts(_present(texts)), RULES, self._evaluator.refusal)
         except BadFileError as error:
             self.is_refused = True
-            facts = {"reason": str(error), "effect": "the rules in use are kept"}
-            LOGGER.warning("rules not used", extra={"facts": facts})
+            fields = {"reason": str(error), "effect": "the rules in use are kept"}
+            LOGGER.warning("rules not used", extra={"fields": fields})
             return
         self.is_refused = False
         self.judge.rules = _with_library(own)
-        LOGGER.info("rules used", extra={"facts": {"rules": len(own)}})
+        LOGGER.info("rules used", extra={"fields": {"rules": len(own)}})
 
 
 def _present(texts: Mapping[str, str] | None) -> Mapping[str, str]:

@@ -127,7 +127,7 @@ class App:
             self.detection,
             self._sinks(),
             self.watching.tracking,
-            None if replicas is None else replicas.facts,
+            None if replicas is None else replicas.observations,
             active=finder,
             supervisor=self.supervisor,
         )
@@ -272,8 +272,8 @@ class App:
         if settings.ops_auth == LOOPBACK:
             return within_host
         if not settings.ops_tls and not is_loopback(settings.ops_address):
-            facts = {"action": "--ops-tls"}
-            LOGGER.warning("tokens are sent in plain text", extra={"facts": facts})
+            fields = {"action": "--ops-tls"}
+            LOGGER.warning("tokens are sent in plain text", extra={"fields": fields})
         if self.cluster is not None and settings.token_file is None:
             return ReviewedTokens(self.cluster.review_token)
         return TokenFile(settings.token_file or Path())

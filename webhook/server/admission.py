@@ -150,8 +150,8 @@ class AdmissionHandler:
         """Record a review, hand it to detection, and log what was repaired, dropped, not judged."""
         if verdict.refused is not None:
             field, code = verdict.refused.field, verdict.refused.code
-            facts = {"phase": phase, "field": field, "code": code}
-            LOGGER.warning("undecodable", extra={"facts": facts})
+            fields = {"phase": phase, "field": field, "code": code}
+            LOGGER.warning("undecodable", extra={"fields": fields})
             return
         if self.recorder is not None:
             self.recorder.record(phase, body)
@@ -160,8 +160,8 @@ class AdmissionHandler:
             self.detecting.shed(verdict.request.object_name)
         # webhook/server/overload.py logs an overload once: it is no time for many lines.
         elif verdict.skipped is not None:
-            facts = {"phase": phase, "why": verdict.skipped, **_where(verdict)}
-            LOGGER.warning("not judged", extra={"facts": facts})
+            fields = {"phase": phase, "why": verdict.skipped, **_where(verdict)}
+            LOGGER.warning("not judged", extra={"fields": fields})
         message = "would repair" if audit_only else "repaired"
         for repair in verdict.repairs:
             # It acts on every counted write: its lines are for debugging.
@@ -169,10 +169,10 @@ class AdmissionHandler:
             if is_heard(level, message):
                 shown = {to_field_path(edit.path): edit.shown for edit in repair.edits[:MOST_SHOWN]}
                 done = {"rule": repair.rule, "edits": len(repair.edits), "set": shown}
-                LOGGER.log(level, message, extra={"facts": {**done, **_where(verdict)}})
+                LOGGER.log(level, message, extra={"fields": {**done, **_where(verdict)}})
         if verdict.dropped:
-            fields = [to_field_path(edit.path) for edit in verdict.dropped]
-            LOGGER.error("patch dropped", extra={"facts": {"fields": fields, **_where(verdict)}})
+            paths = [to_field_path(edit.path) for edit in verdict.dropped]
+            LOGGER.error("patch dropped", extra={"fields": {"fields": paths, **_where(verdict)}})
 
     def _check_in_time(self, connection: Connection, now: float, seconds: float) -> None:
         """Raise OverloadedError when an answer would come too late for this client.

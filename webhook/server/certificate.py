@@ -120,7 +120,7 @@ class CertificateKeeper:
             except (CertificateError, OSError) as error:
                 reason = str(error)
                 if self._told.get(message) != reason:  # once
-                    LOGGER.error(message, extra={"facts": {"reason": reason}})
+                    LOGGER.error(message, extra={"fields": {"reason": reason}})
             self._told[message] = reason
         return is_another
 
@@ -131,11 +131,11 @@ class CertificateKeeper:
             return False
         self._next_renewal = now + self._renewal
         made = certs.ensure(self._own, names=self._names, at=now, leaf_lifetime=self._lifetime)
-        facts = {"folder": str(self._own), "action": made.action, "reason": made.reason}
+        fields = {"folder": str(self._own), "action": made.action, "reason": made.reason}
         if made.action != "kept":
-            LOGGER.info("certificate made", extra={"facts": facts})
+            LOGGER.info("certificate made", extra={"fields": fields})
         elif made.reason:
-            LOGGER.warning("certificate due for renewal", extra={"facts": facts})
+            LOGGER.warning("certificate due for renewal", extra={"fields": fields})
         return False  # it is served once it was read
 
     def _reload_authorities(self, _: datetime) -> bool:
@@ -146,20 +146,20 @@ class CertificateKeeper:
             return False
         self._client_ca = pem
         self.serving.trust_clients(pem)
-        LOGGER.info("client authority reloaded", extra={"facts": {"file": str(self._client_file)}})
+        LOGGER.info("client authority reloaded", extra={"fields": {"file": str(self._client_file)}})
         return True
 
     def _reload_pair(self, now: datetime) -> bool:
         if not self.serving.reload_if_changed(now):
             return False
         self._warn()
-        facts = {"certificate": self.serving.facts.fingerprint}
-        LOGGER.info("certificate reloaded", extra={"facts": facts})
+        fields = {"certificate": self.serving.details.fingerprint}
+        LOGGER.info("certificate reloaded", extra={"fields": fields})
         return True
 
     def _warn(self) -> None:
         for reason in self.serving.warnings:
-            LOGGER.warning("certificate", extra={"facts": {"reason": reason}})
+            LOGGER.warning("certificate", extra={"fields": {"reason": reason}})
 
 
 def files_of(settings: Settings) -> PairFiles | None:

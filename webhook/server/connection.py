@@ -100,7 +100,7 @@ class Connection(web.RequestHandler):
             raise exc  # in the middle of its request: there is nobody to answer
         if status < HTTPStatus.INTERNAL_SERVER_ERROR:
             self._port.on_drop("bad_http")
-            LOGGER.warning("bad http", extra={"facts": {"error": type(exc).__name__}})
+            LOGGER.warning("bad http", extra={"fields": {"error": type(exc).__name__}})
             body = encode_refusal("this is no HTTP/1.1 request", "", "bad_http")
         else:
             LOGGER.error("handler failed", exc_info=exc)
@@ -213,8 +213,8 @@ class Port:
                 except ConnectionError:  # the client has gone
                     continue
                 except OSError as error:  # no descriptor is left
-                    facts = {"error": type(error).__name__, "action": "raise ulimit -n"}
-                    LOGGER.error("no connection can be accepted", extra={"facts": facts})
+                    fields = {"error": type(error).__name__, "action": "raise ulimit -n"}
+                    LOGGER.error("no connection can be accepted", extra={"fields": fields})
                     await asyncio.sleep(_PAUSE_SECONDS)
                 else:
                     self._take(accepted)

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from genguard.admission.review import ObjectName, Operation, Phase
 from genguard.detection.detection import Detection
-from genguard.detection.fact import encode_fact
 from genguard.detection.finding import Finding
 from genguard.detection.ledger import Row
+from genguard.detection.observation import encode_observation
 from genguard.detection.reduce import Reviewed
 from genguard.review import Verdict
 from genguard.status.tracking import Tracking
@@ -30,7 +30,7 @@ from webhook.tasks.supervisor import Supervisor
 from webhook.tasks.threads import in_thread
 
 if TYPE_CHECKING:
-    from webhook.store.replicas import FactSender
+    from webhook.store.replicas import ObservationSender
 
 _BYTES_OF_FINALIZER: Final = 64
 """Of a name of one character: up to 16 times its bytes in the body."""
@@ -62,7 +62,7 @@ class Detecting:
         detection: Detection,
         sinks: Mapping[str, Sink],
         tracking: Tracking,
-        shared: "FactSender | None" = None,
+        shared: "ObservationSender | None" = None,
         *,
         active: Leadership | None = None,
         supervisor: Supervisor | None = None,
@@ -232,17 +232,17 @@ class Detecting:
         if self._shared is not None and phase is Phase.OUTCOME:
             self.detection.expect_outcomes(reviewed.request)
         if not is_large and not self.detection.is_slow(reviewed.request):
-            fact = self.detection.fact(phase, reviewed, now)
+            observation = self.detection.observe(phase, reviewed, now)
         else:
-            # Answers do not wait for it; the reviews behind it do: facts are in order.
-            fact = await in_thread(self.detection.fact, phase, reviewed, now)
-        if fact is None:
+            # Answers do not wait for it; the reviews behind it do: observations are in order.
+            observation = await in_thread(self.detection.observe, phase, reviewed, now)
+        if observation is None:
             return
         if self._shared is None:
-            self.detection.take(fact)
+            self.detection.take(observation)
         else:
-            shown = replace(fact, time=fact.time + self.clock.ahead)
-            self._shared.put(encode_fact(shown), reviewed.request.object_name)
+            shown = replace(observation, time=observation.time + self.clock.ahead)
+            self._shared.put(encode_observation(shown), reviewed.request.object_name)
 
     async def _settle(self) -> None:
         while True:

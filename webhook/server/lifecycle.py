@@ -18,7 +18,7 @@ from typing import Final, Protocol, cast
 
 from aiohttp import web
 
-from certs.inspect import CertificateFacts
+from certs.inspect import CertificateDetails
 from genguard.detection.correlate import Completeness
 from webhook import __version__
 from webhook.server.access import Access, within_host
@@ -143,13 +143,13 @@ class AdmissionService:
         self._supervisor.start(TENDING, self._tend)
         self._handler.detecting.start()
         scheme = "https" if settings.ops_tls else "http"
-        facts = {
+        fields = {
             "admission": f"https://{settings.bind_address}:{self.secure_port}",
             "ops": f"{scheme}://{settings.ops_address}:{self.ops_port}",
             "certificate": self.certificate.fingerprint,
             "notAfter": self.certificate.not_after.isoformat(),
         }
-        LOGGER.info("serving", extra={"facts": facts})
+        LOGGER.info("serving", extra={"fields": fields})
 
     def _measure(self) -> None:
         """Export what the server measures of itself."""
@@ -201,9 +201,9 @@ class AdmissionService:
         return None
 
     @property
-    def certificate(self) -> CertificateFacts:
+    def certificate(self) -> CertificateDetails:
         """The certificate being served."""
-        return self._keeper.serving.facts
+        return self._keeper.serving.details
 
     async def drain(self) -> None:
         """Answer on, with Connection: close, until nobody sends here any more.

@@ -78,6 +78,6 @@ def fit(limits: Limits, descriptors: int) -> Limits:
         ops_connections=max(limits.ops_connections * free // wanted, 3),
         ops_spare=max(limits.ops_spare * free // wanted, 1),
     )
-    facts = {"connections": fitted.connections, "action": "raise ulimit -n"}
-    LOGGER.warning("few descriptors: fewer connections are accepted", extra={"facts": facts})
+    fields = {"connections": fitted.connections, "action": "raise ulimit -n"}
+    LOGGER.warning("few descriptors: fewer connections are accepted", extra={"fields": fields})
     return fitted

@@ -57,14 +57,14 @@ class Episode:
         self._last = time.monotonic()
         if not self._count:
             self._began = self._last
-            LOGGER.warning(self._begins, extra={"facts": {"reason": reason}})
+            LOGGER.warning(self._begins, extra={"fields": {"reason": reason}})
         self._count += 1
 
     def end_if_quiet(self) -> None:
         """End an episode that is over; to be called every few seconds."""
         if self._count and time.monotonic() - self._last >= self._quiet_seconds:
-            facts = {"refused": self._count, "seconds": round(self._last - self._began, 3)}
-            LOGGER.warning(self._ends, extra={"facts": facts})
+            fields = {"refused": self._count, "seconds": round(self._last - self._began, 3)}
+            LOGGER.warning(self._ends, extra={"fields": fields})
             self._count = 0
 
 
@@ -157,7 +157,7 @@ def _end_process(seconds: float) -> None:
         faulthandler.dump_traceback(file)
         file.seek(0)
         stacks = file.read().decode(errors="replace").splitlines()
-    facts = {"seconds": round(seconds), "stacks": stacks}
-    LOGGER.critical("the event loop stands still: the process ends", extra={"facts": facts})
+    fields = {"seconds": round(seconds), "stacks": stacks}
+    LOGGER.critical("the event loop stands still: the process ends", extra={"fields": fields})
     time.sleep(_WRITE_SECONDS)  # another thread writes it
     os._exit(EXIT_STUCK)

@@ -125,11 +125,11 @@ class ServingCertificate:
         """Serve the pair from now on; raise why it is unusable."""
         found = inspect(pair.cert_pem, pair.key_pem, pair.ca_pem, at=at)
         where = self._source.place
-        if found.facts is None or found.errors:
+        if found.details is None or found.errors:
             raise CertificateError("; ".join(f"{where(p.part)}: {p.message}" for p in found.errors))
         self._current = self._load(pair)
         self._pair: PairSnapshot = pair
-        self.facts = found.facts
+        self.details = found.details
         self.warnings = tuple(f"{where(p.part)}: {p.message}" for p in found.problems)
 
     def _load(self, pair: PairSnapshot) -> ssl.SSLContext:

@@ -117,8 +117,8 @@ class Watching:
         """Count an object that cannot be read; what is remembered of it may be wrong by now."""
         self._supervisor.leave_out("unreadable objects")
         self.gone(uid)
-        facts = {"resource": resource, "reason": reason}
-        LOGGER.warning("object not read", extra={"facts": facts})
+        fields = {"resource": resource, "reason": reason}
+        LOGGER.warning("object not read", extra={"fields": fields})
 
     def gone(self, uid: str) -> None:
         """Take in that an object was deleted."""

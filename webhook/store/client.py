@@ -116,8 +116,8 @@ class Store:
         """Note that the server answered ("") or why not, and log it if that has changed."""
         before, self._reason, self.up = self._reason, reason, not reason
         if reason and reason != before:
-            facts = {"reason": reason, "effect": "each replica uses its own memory"}
-            LOGGER.warning("store lost", extra={"facts": facts})
+            fields = {"reason": reason, "effect": "each replica uses its own memory"}
+            LOGGER.warning("store lost", extra={"fields": fields})
         elif not reason and before:
             LOGGER.info("store is back")
 

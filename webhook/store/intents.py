@@ -118,7 +118,7 @@ class SharedIntents:
         commands = list[Command]()
         while self._unsent and len(commands) < _MOST_AT_ONCE and self._unsent[0][0] == operation:
             commands.append(self._unsent.popleft()[1])
-        with suppress(StoreLostError):  # it is counted; FactSender finds out whether it is away
+        with suppress(StoreLostError):  # counted; ObservationSender finds out whether it is away
             await self._store.send(operation, *commands)
         self._underway.difference_update(command[3] for command in commands)
 

@@ -143,8 +143,8 @@ class Persister:
             raise
         self._saved = _marks(self.findings.kept())
         if rows:
-            facts = {"place": str(self.place), "findings": len(rows)}
-            LOGGER.info("findings restored", extra={"facts": facts})
+            fields = {"place": str(self.place), "findings": len(rows)}
+            LOGGER.info("findings restored", extra={"fields": fields})
 
     @asynccontextmanager
     async def running(self, metrics: Metrics, supervisor: Supervisor) -> AsyncIterator[None]:
@@ -233,8 +233,8 @@ class Persister:
         if self._is_failing:
             LOGGER.info("findings are saved again")
         if left_out and not self.left_out:
-            facts = {"place": str(self.place), "leftOut": left_out}
-            LOGGER.warning("not all findings had room", extra={"facts": facts})
+            fields = {"place": str(self.place), "leftOut": left_out}
+            LOGGER.warning("not all findings had room", extra={"fields": fields})
         self._saved, self._saved_at = marks, self.clock()
         self._is_failing, self.left_out = False, left_out
 
@@ -250,8 +250,8 @@ class Persister:
         )
 
     def _warn(self, message: str, error: Exception) -> None:
-        facts = {"place": str(self.place), "reason": str(error) or type(error).__name__}
-        LOGGER.warning(message, extra={"facts": facts})
+        fields = {"place": str(self.place), "reason": str(error) or type(error).__name__}
+        LOGGER.warning(message, extra={"fields": fields})
 
 
 def _marks(found: Iterable[FindingState]) -> dict[str, _Mark]:
@@ -405,8 +405,8 @@ async def kept_in_file(
         found = await _loaded(path, findings)
     if found is None:
         aside = move_aside(path, datetime.now(UTC))
-        facts = {"file": str(path), "movedTo": str(aside)}
-        LOGGER.error("a damaged file was moved aside", extra={"facts": facts})
+        fields = {"file": str(path), "movedTo": str(aside)}
+        LOGGER.error("a damaged file was moved aside", extra={"fields": fields})
         found = await _loaded(path, findings)
     file, persister = found
     try:

@@ -1,6 +1,6 @@
 """What replicas of one store tell the one that leads: a stream, which it reads as a consumer group.
 
-A message holds facts that one replica observed, its sender and a number. So a message that is sent
+A message holds what one replica observed, its sender and a number. So a message that is sent
 twice is taken once, and the leader sees from the numbers how many were lost. The stream keeps the
 latest MOST_MESSAGES.
 
@@ -27,7 +27,11 @@ from msgspec.structs import replace
 
 from genguard.admission.review import ObjectName, Phase
 from genguard.detection.detection import Detection
-from genguard.detection.fact import Fact, UnreadableFactError, decode_fact
+from genguard.detection.observation import (
+    Observation,
+    UnreadableObservationError,
+    decode_observation,
+)
 from genguard.objects.intended import Restored
 from webhook.election.leader import Leadership
 from webhook.store.address import ValkeyAddress
@@ -40,14 +44,14 @@ from webhook.telemetry.metrics import Metrics
 
 MOST_MESSAGES: Final = 4_000
 """Of the stream: a minute under load."""
-MOST_FACTS: Final = 50
+MOST_OBSERVATIONS: Final = 50
 """Of one message."""
 MOST_UNSENT: Final = 5_000
-"""Facts that a replica keeps while the store is away; the oldest are given up for new ones."""
-LARGEST_FACT: Final = 8 * 1024
-"""Bytes of a fact of a hundred changes; a larger one is not sent."""
+"""What a replica keeps while the store is away; the oldest are given up for new ones."""
+LARGEST_OBSERVATION: Final = 8 * 1024
+"""Bytes of an observation of a hundred changes; a larger one is not sent."""
 MOST_WAITING: Final = 5_000
-"""Facts that wait to be judged; with more the leader reads no further."""
+"""Observations that wait to be judged; with more the leader reads no further."""
 MOST_NAMES: Final = 500
 """Objects in doubt of one message; with more everything is."""
 LONGEST_NAME: Final = 1_000
@@ -57,11 +61,11 @@ KEPT_MILLISECONDS: Final = 3_600_000
 MOST_SENDERS: Final = 1_000
 """Replicas whose last number is known; each start of a process is another one."""
 GATHER_SECONDS: Final = 0.05
-"""Facts of so long go into one message: each replica sends twenty messages a second at most."""
+"""What is observed in so long is one message: each replica sends twenty a second at most."""
 JUDGE_MILLISECONDS: Final = 100
 """How long the server holds back its reply while the stream has no new message."""
 SECONDS_ON_THE_WAY: Final = 0.5
-"""What a fact takes from one replica to another, and the difference between their clocks."""
+"""How long it takes from one replica to another, and the difference between their clocks."""
 ACKNOWLEDGE_SECONDS: Final = 5.0
 """After so long what was found is saved (Persister): every two seconds, if there is news."""
 _HEARTBEAT_SECONDS: Final = 1.0
@@ -77,24 +81,24 @@ _Fields = Annotated[tuple[bytes, ...], msgspec.Meta(min_length=2)] | None
 _Streams = tuple[tuple[bytes, tuple[tuple[bytes, _Fields], ...]]] | None
 
 
-class Facts(msgspec.Struct, frozen=True, array_like=True, tag="facts2"):
-    """What a replica saw, in its order; see genguard/detection/fact.py.
+class Observations(msgspec.Struct, frozen=True, array_like=True, tag="facts2"):
+    """What a replica saw, in its order; see genguard/detection/observation.py.
 
-    missed  reviews were answered that the replica did not look at, or whose facts were given up
+    missed  reviews were answered that the replica did not look at, or whose record was given up
     names   what those are about; empty where nobody knows
     """
 
     sender: bytes
     number: int
-    facts: tuple[bytes, ...]
+    observations: tuple[bytes, ...]
     missed: bool = False
     names: tuple[ObjectName, ...] = ()
 
 
-_decoder: Final = msgspec.msgpack.Decoder(Facts)
+_decoder: Final = msgspec.msgpack.Decoder(Observations)
 
 
-class FactSender:
+class ObservationSender:
     """Sends what this replica observed, and finds out whether the store is away."""
 
     def __init__(self, store: Store, key: bytes, probe: Command) -> None:
@@ -106,20 +110,20 @@ class FactSender:
         self._numbers: Final = itertools.count(1)
         self._unsent: Final[deque[tuple[float, bytes]]] = deque()
         self._missed: dict[ObjectName | None, None] = {}
-        self._message: tuple[float, Facts] | None = None
-        """What is being sent, and since when its facts wait."""
+        self._message: tuple[float, Observations] | None = None
+        """What is being sent, and since when its observations wait."""
         self._wake: Final = asyncio.Event()
         self.sent = 0
         self.dropped = 0
-        """Facts that were given up."""
+        """Observations that were given up."""
 
-    def put(self, fact: bytes, name: ObjectName | None = None) -> None:
-        """Send a fact soon, which is about `name`. Never raises."""
-        if len(fact) > LARGEST_FACT:
+    def put(self, seen: bytes, name: ObjectName | None = None) -> None:
+        """Send an observation soon, which is about `name`. Never raises."""
+        if len(seen) > LARGEST_OBSERVATION:
             self.dropped += 1
             self.miss(name)
             return
-        self._unsent.append((time.monotonic(), fact))
+        self._unsent.append((time.monotonic(), seen))
         self._wake.set()
         if len(self._unsent) > MOST_UNSENT:
             self._unsent.popleft()
@@ -138,7 +142,7 @@ class FactSender:
         self._wake.set()
 
     def lag(self) -> float:
-        """Return for how long the oldest fact has not been sent, in seconds; 0 without one."""
+        """Return for how long the oldest one has not been sent, in seconds; 0 without one."""
         oldest = self._message or (self._unsent[0] if self._unsent else None)
         return time.monotonic() - oldest[0] if oldest else 0.0
 
@@ -171,10 +175,12 @@ class FactSender:
         """Send one message. One that failed is sent as it was: it may have been stored."""
         if self._message is None:
             since = time.monotonic() - self.lag()
-            count = min(len(self._unsent), MOST_FACTS)
-            facts = tuple(self._unsent.popleft()[1] for _ in range(count))
+            count = min(len(self._unsent), MOST_OBSERVATIONS)
+            observations = tuple(self._unsent.popleft()[1] for _ in range(count))
             names = tuple(one for one in self._missed if one is not None)
-            message = Facts(self._sender, next(self._numbers), facts, bool(self._missed), names)
+            message = Observations(
+                self._sender, next(self._numbers), observations, bool(self._missed), names
+            )
             self._message, self._missed = (since, message), {}
         _, message = self._message
         content = msgspec.msgpack.encode(message)
@@ -182,28 +188,28 @@ class FactSender:
         append: Command = ("XADD", self._key, *limit, "*", "m", content)
         await self._store.send("tell", append, ("PEXPIRE", self._key, KEPT_MILLISECONDS))
         self._message = None
-        self.sent += len(message.facts)
+        self.sent += len(message.observations)
 
 
-class FactQueue:
-    """Holds the facts of all replicas for a moment, and gives them in the order of their times.
+class ObservationQueue:
+    """Holds what all replicas observed for a moment, and gives it in the order of their times.
 
     Each waits for SECONDS_ON_THE_WAY after it came in, by the clock of the leader alone: then no
-    earlier fact is still on its way.
+    earlier observation is still on its way.
     """
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[float, Fact]] = []
+        self._waiting: list[tuple[float, Observation]] = []
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def put(self, fact: Fact, now: float) -> None:
-        """Add a fact that came in at `now`, in monotonic seconds."""
-        self._waiting.append((now, fact))
+    def put(self, seen: Observation, now: float) -> None:
+        """Add an observation that came in at `now`, in monotonic seconds."""
+        self._waiting.append((now, seen))
 
-    def due(self, now: float) -> list[Fact]:
-        """Remove and return the facts that have waited for long enough, and those before them."""
+    def due(self, now: float) -> list[Observation]:
+        """Remove and return those that have waited for long enough, and those before them."""
         until = now - SECONDS_ON_THE_WAY
         latest = max((one.time for came, one in self._waiting if came <= until), default=None)
         if latest is None:
@@ -213,8 +219,8 @@ class FactQueue:
         return sorted(due, key=lambda one: (one.time, _ORDER[one.phase]))
 
 
-class FactReader:
-    """On the leader, takes every message of the stream and judges its facts in time order."""
+class ObservationReader:
+    """On the leader, takes every message of the stream and judges what it holds in time order."""
 
     def __init__(self, store: Store, key: bytes, judge: Detection) -> None:
         self._store: Final = store
@@ -227,7 +233,7 @@ class FactReader:
         """Another replica leads, and reads what is pending."""
         self._numbers = LRUCache[bytes, int](MOST_SENDERS)
         """The number of the last message of each sender."""
-        self._queue = FactQueue()
+        self._queue = ObservationQueue()
         self._taken = deque[tuple[float, bytes]]()
         """The ids of messages that are not acknowledged, and when they came in."""
         self._after, self._has_group = _PENDING, False
@@ -254,9 +260,9 @@ class FactReader:
 
         Never raises.
         """
-        for fact in self._queue.due(now):
+        for seen in self._queue.due(now):
             with supervisor.guard("writes"):  # one that fails is left out
-                self._judge.see(fact)
+                self._judge.see(seen)
             await asyncio.sleep(0)
         until = now - ACKNOWLEDGE_SECONDS
         if some := [identity for came, identity in self._taken if came <= until]:
@@ -313,11 +319,11 @@ class FactReader:
             self._miss(lost)
         for name in (message.names or (None,)) if message.missed else ():
             self._judge.miss(name, CLOCK.now())
-        for content in message.facts:
+        for content in message.observations:
             try:
-                fact = decode_fact(content)
-                self._queue.put(replace(fact, time=CLOCK.of_wall(fact.time)), time.monotonic())
-            except UnreadableFactError:
+                seen = decode_observation(content)
+                self._queue.put(replace(seen, time=CLOCK.of_wall(seen.time)), time.monotonic())
+            except UnreadableObservationError:
                 self.counts["unreadable"] += 1
                 self._miss()
             else:
@@ -337,12 +343,12 @@ class Replicas:
         judge     the leader has it judge what all replicas see
         restored  the fields that this server restores
         """
-        key = f"{address.prefix}facts2".encode()
+        key = f"{address.prefix}facts2".encode()  # the older name: replicas are updated in turn
         self._address: Final = address
         self.store: Final = Store(address)
         self.intents: Final = SharedIntents(self.store, address.prefix, restored)
-        self.facts: Final = FactSender(self.store, key, self.intents.probe)
-        self._reader: Final = FactReader(self.store, key, judge)
+        self.observations: Final = ObservationSender(self.store, key, self.intents.probe)
+        self._reader: Final = ObservationReader(self.store, key, judge)
 
     @asynccontextmanager
     async def joined(
@@ -355,27 +361,29 @@ class Replicas:
         metrics.gauge("genguard_store_up", lambda: float(self.store.up))
         metrics.counts("genguard_store_requests_total", self.store.requests.items)
         metrics.counts("genguard_store_facts_total", self._counts)
-        metrics.gauge("genguard_store_lag_seconds", self.facts.lag)
+        metrics.gauge("genguard_store_lag_seconds", self.observations.lag)
         metrics.counts(
             "genguard_store_dropped_total",
             lambda: (((reason,), count) for reason, count in self.intents.unused.items()),
         )
-        LOGGER.info("joining replicas", extra={"facts": {"store": str(self._address)}})
+        LOGGER.info("joining replicas", extra={"fields": {"store": str(self._address)}})
         work: dict[str, Run] = {
             "shared intents": self.intents.run,
-            "shared facts": self.facts.run,
-            "facts of replicas": lambda: self._reader.run(leadership, supervisor),
+            "shared observations": self.observations.run,
+            "observations of replicas": lambda: self._reader.run(leadership, supervisor),
         }
         try:
             async with supervisor.running(work):
                 yield
-            await self.facts.send()
+            await self.observations.send()
             if leadership.is_leader:
                 await self._reader.settle(float("inf"), supervisor)  # the findings are saved next
         finally:
             await self.store.close()
 
     def _counts(self) -> Iterator[tuple[tuple[str, ...], int]]:
-        """Yield the number of facts, and of a few messages, by what became of them."""
-        known = self._reader.counts + Counter(sent=self.facts.sent, dropped=self.facts.dropped)
+        """Yield the number of observations, and of a few messages, by what became of them."""
+        known = self._reader.counts + Counter(
+            sent=self.observations.sent, dropped=self.observations.dropped
+        )
         return (((result,), known[result]) for result in _RESULTS)

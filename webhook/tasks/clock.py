@@ -43,7 +43,7 @@ class Clock:
         step = self.wall() - now - self.ahead
         if abs(step) >= _LEAST_STEP:
             self.ahead += step
-            LOGGER.warning("clock was put", extra={"facts": {"seconds": round(step)}})
+            LOGGER.warning("clock was put", extra={"fields": {"seconds": round(step)}})
         return now
 
     def of_wall(self, at: float) -> float:

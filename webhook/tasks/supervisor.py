@@ -106,7 +106,7 @@ class Supervisor:
             self.leave_out(what)
             several = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
             for one in several:
-                LOGGER.error("left out", extra={"facts": {"what": what}}, exc_info=one)
+                LOGGER.error("left out", extra={"fields": {"what": what}}, exc_info=one)
 
     def leave_out(self, what: str) -> None:
         """Count an item that is left out, and that the caller has logged."""
@@ -152,7 +152,7 @@ class Supervisor:
         if waited:
             _, late = await asyncio.wait(waited, timeout=END_SECONDS)
             for task in late:
-                LOGGER.error("task does not end", extra={"facts": {"task": task.get_name()}})
+                LOGGER.error("task does not end", extra={"fields": {"task": task.get_name()}})
                 task.cancel()
         for name in names:
             self._tasks.pop(name, None)
@@ -186,7 +186,7 @@ class Supervisor:
     def _fail(self, name: str, supervised: _Supervised, error: BaseException) -> None:
         supervised.error, supervised.is_down = type(error).__name__, True
         self._failures[name] += 1
-        LOGGER.error("task failed", extra={"facts": {"task": name}}, exc_info=error)
+        LOGGER.error("task failed", extra={"fields": {"task": name}}, exc_info=error)
         with self.guard("failures of tasks"):
             supervised.on_failure()
 

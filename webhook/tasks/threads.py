@@ -15,7 +15,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _THREADS: Final = ThreadPoolExecutor(max_workers=4, thread_name_prefix="genguard")
-"""A large review, a large fact, a save and what Prometheus asks for: one of each at a time."""
+"""Large: a review, an observation, a save, and what Prometheus asks for: one of each at a time."""
 
 
 async def in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,1 +1,1 @@
-"""Metrics and logs: facts about reviews, never their contents."""
+"""Metrics and logs: numbers and names of reviews, never their contents."""

@@ -21,7 +21,7 @@ _MESSAGES: Final = 1_000
 
 
 class JSONFormatter(logging.Formatter):
-    """One object a line: time, level, message, and the fields given as `extra={"facts": {...}}`."""
+    """One object a line: time, level, message, and the fields of `extra={"fields": {...}}`."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record in ASCII: nothing in it can forge a line or move a terminal's cursor."""
@@ -30,7 +30,7 @@ class JSONFormatter(logging.Formatter):
             + f".{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "message": record.getMessage(),
-            **getattr(record, "facts", {}),
+            **getattr(record, "fields", {}),
         }
         if record.exc_info and record.exc_info[1] is not None:
             # The type and place, not the text: it may quote what was being read.
@@ -59,7 +59,7 @@ class RateLimit(logging.Filter):
         tokens, at, missed = self._buckets[record.msg]
         self._buckets[record.msg] = (tokens - 1, at, 0)
         if missed:
-            record.__dict__["facts"] = {**getattr(record, "facts", {}), "leftOut": missed}
+            record.__dict__["fields"] = {**getattr(record, "fields", {}), "leftOut": missed}
         return True
 
     def leaves_out(self, message: str, now: float) -> bool:

@@ -212,7 +212,7 @@ class _CountedExporter:
         else:
             self.sent += len(spans)
         if fails and not self._fails:
-            LOGGER.warning("spans not exported", extra={"facts": {"reason": reason}})
+            LOGGER.warning("spans not exported", extra={"fields": {"reason": reason}})
         self._fails = fails
         return result
 

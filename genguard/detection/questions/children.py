@@ -14,8 +14,8 @@ from typing import ClassVar, Final
 import msgspec
 
 from genguard.admission.review import Operation, Phase
-from genguard.detection.fact import Fact
 from genguard.detection.history import History, ObjectHistory
+from genguard.detection.observation import Observation
 from genguard.detection.question import DECLARED, Answers, Blame, Question, signal
 from genguard.detection.suspects import Suspects
 from genguard.detection.values import Digest, digest_of
@@ -100,24 +100,24 @@ class Children(Question):
             more["evidence"] = {"rejected": known.count}
             yield signal(ENDLESS, write, Blame.REQUESTER, (), said, **more)
 
-    def _made(self, write: Write, fact: Fact) -> Answers:
+    def _made(self, write: Write, seen: Observation) -> Answers:
         """Tell that one more was made."""
-        if fact.phase is not Phase.OUTCOME or not fact.owner:
+        if seen.phase is not Phase.OUTCOME or not seen.owner:
             return
         kind = resource_name(write.object.group, write.object.resource)
-        if kind == "pods" and fact.operation is Operation.CREATE:
-            known = self._rejected.get(fact.owner) or _Rejected(write.requester, write.object)
-            self._rejected.put(fact.owner, known)
+        if kind == "pods" and seen.operation is Operation.CREATE:
+            known = self._rejected.get(seen.owner) or _Rejected(write.requester, write.object)
+            self._rejected.put(seen.owner, known)
         if kind in NAMES["many_children"]:
             return
-        key = hash((fact.owner, kind))
-        if fact.operation is not Operation.CREATE:
+        key = hash((seen.owner, kind))
+        if seen.operation is not Operation.CREATE:
             self._series.pop(key)
             return
-        found, above = self._series.get(key), self._history.find(fact.owner)
+        found, above = self._series.get(key), self._history.find(seen.owner)
         changes = [write.time for write in above.writes if write.touches_more] if above else []
         oldest = max([*changes, write.time - _SECONDS])
-        is_generated = bool(fact.key.resource_version)
+        is_generated = bool(seen.key.resource_version)
         is_alike = is_generated or write.kind[:2] in _ONE_CHILD or _are_alike(found, write)
         if found is None or not is_alike or found.since < oldest:
             found = _Series(write.state_before, write.object, write.time)

@@ -22,8 +22,8 @@ from typing import ClassVar, Final
 import msgspec
 
 from genguard.admission.review import JoinKey, Operation, Phase
-from genguard.detection.fact import Fact
 from genguard.detection.history import History, ObjectHistory
+from genguard.detection.observation import Observation
 from genguard.detection.question import DECLARED, Answers, Blame, Question, Signal, signal
 from genguard.detection.values import Digest
 from genguard.detection.write import NAMES, NODE_USER, ObjectKey, Requester, Write
@@ -143,41 +143,41 @@ class Lives(Question):
             self._wrote_node.put(hash(write.requester.user), write.time)
         return iter(())
 
-    def _deleted(self, write: Write, fact: Fact) -> Answers:
+    def _deleted(self, write: Write, seen: Observation) -> Answers:
         """Tell that an object was deleted, or made, once more."""
-        if fact.phase is not Phase.OUTCOME:
+        if seen.phase is not Phase.OUTCOME:
             return
-        life = self._lives.get(fact.key.uid)
-        if fact.operation is not Operation.CREATE and life is not None:
-            self._lives.pop(fact.key.uid)
-            yield from self._delete(life, fact)
-        elif fact.operation is Operation.CREATE and fact.key.uid and life is None:
+        life = self._lives.get(seen.key.uid)
+        if seen.operation is not Operation.CREATE and life is not None:
+            self._lives.pop(seen.key.uid)
+            yield from self._delete(life, seen)
+        elif seen.operation is Operation.CREATE and seen.key.uid and life is None:
             # An API server calls again after a broken connection: then it is known already.
-            yield from self._made_by_one(write, fact)
-            where = msgspec.structs.replace(fact.key, uid="", user="")
-            actor = _Actor(fact.requester, fact.likeness)
-            life = self._follow(where, fact) or _Life(where, fact.time, actor)
-            self._lives.put(fact.key.uid, life, 2 * fact.key.size)
+            yield from self._made_by_one(write, seen)
+            where = msgspec.structs.replace(seen.key, uid="", user="")
+            actor = _Actor(seen.requester, seen.likeness)
+            life = self._follow(where, seen) or _Life(where, seen.time, actor)
+            self._lives.put(seen.key.uid, life, 2 * seen.key.size)
 
-    def _made_by_one(self, write: Write, fact: Fact) -> Answers:
+    def _made_by_one(self, write: Write, seen: Observation) -> Answers:
         """Tell that a controller has made again what it deleted itself, with nobody's change.
 
         People and suites do so as they like. Those of Kubernetes itself follow owners.
         """
-        user, where = fact.key.user, msgspec.structs.replace(fact.key, uid="", user="")
+        user, where = (seen.key.user, msgspec.structs.replace(seen.key, uid="", user=""))
         if not user.startswith(_ACCOUNT) or user.startswith(_OF_KUBERNETES):
             return
-        found, above = self._of_one.get(where), self._history.find(fact.owner)
+        found, above = self._of_one.get(where), self._history.find(seen.owner)
         moves = [write.time for write in above.writes if write.touches_more] if above else []
         if (
             found is None
-            or (found.user, found.attempt) != (user, fact.attempt)
-            or fact.time - max(found.ended, found.since) > _SECONDS_OF_TURN
+            or (found.user, found.attempt) != (user, seen.attempt)
+            or seen.time - max(found.ended, found.since) > _SECONDS_OF_TURN
             or (found.ended and max(moves, default=-inf) >= found.since)
         ):
-            found = _OfOne(user, fact.attempt)
+            found = _OfOne(user, seen.attempt)
         found.turns += found.ended > 0.0
-        found.since, found.ended = fact.time, 0.0
+        found.since, found.ended = seen.time, 0.0
         found.is_changed = found.is_changed and write.state_before != write.state_after
         self._of_one.put(where, found)
         if found.turns < _TURNS_OF_COURSE:
@@ -186,61 +186,61 @@ class Lives(Question):
         if found.is_changed and write.called.first:
             blame, said = Blame.OTHERS, f"{said}: another webhook changed it each time"
         evidence = {"turns": found.turns}
-        more = {"requesters": (fact.requester,), "evidence": evidence, "pace": _SECONDS_OF_TURNS}
+        more = {"requesters": (seen.requester,), "evidence": evidence, "pace": _SECONDS_OF_TURNS}
         yield signal(RECREATION, write, blame, (), said, **more)
 
-    def _follow(self, where: JoinKey, fact: Fact) -> _Life | None:
+    def _follow(self, where: JoinKey, seen: Observation) -> _Life | None:
         """Return what a creation follows: the turns of the oldest deletion that waits."""
-        place, user = self._places.get(where) or _Place(), fact.key.user
+        place, user = self._places.get(where) or _Place(), seen.key.user
         if place.owner == user:
             place.owner = ""
-            self._made_again.put(hash(where.namespace), (hash(user), fact.time))
+            self._made_again.put(hash(where.namespace), (hash(user), seen.time))
         if not place.waiting:
             return None
         life, *rest = place.waiting
         self._put(where, place, rest)
         if life.deleter.user == user:
             life.creator, life.deleter = life.deleter, life.creator
-        who, gap = life.creator, fact.time - life.ended
-        is_same = who.user == user and who.likeness in {None, fact.likeness}
-        if not is_same or gap > _SECONDS_OF_TURN or self._is_of_suite(fact, life.ended):
+        who, gap = life.creator, seen.time - life.ended
+        is_same = who.user == user and who.likeness in {None, seen.likeness}
+        if not is_same or gap > _SECONDS_OF_TURN or self._is_of_suite(seen, life.ended):
             return None
-        life.creator, life.since = _Actor(who.requester, fact.likeness), fact.time
+        life.creator, life.since = _Actor(who.requester, seen.likeness), seen.time
         life.gaps = _with(gap, life.gaps)
         return life
 
-    def _is_of_suite(self, fact: Fact, since: float) -> bool:
+    def _is_of_suite(self, seen: Observation, since: float) -> bool:
         """Whether another user has made his own object again just before, in this namespace."""
-        mine, namespaces = hash(fact.key.user), (fact.key.namespace, "")
+        mine, namespaces = hash(seen.key.user), (seen.key.namespace, "")
         made = (self._made_again.get(hash(namespace)) for namespace in namespaces)
-        return any(one and one[0] != mine and since <= one[1] <= fact.time for one in made)
+        return any(one and one[0] != mine and since <= one[1] <= seen.time for one in made)
 
-    def _delete(self, life: _Life, fact: Fact) -> Answers:
+    def _delete(self, life: _Life, seen: Observation) -> Answers:
         """Take in a deletion; tell the turns, if they are more than ever before in this place."""
-        place, user = self._places.get(life.place) or _Place(), fact.key.user
+        place, user = self._places.get(life.place) or _Place(), seen.key.user
         if user == life.creator.user:
             made = self._of_one.get(life.place)
-            if made is not None and not fact.is_over:
-                made.ended = fact.time
+            if made is not None and not seen.is_over:
+                made.ended = seen.time
             if not life.place.resource_version:
                 place.owner = user
                 self._put(life.place, place, place.waiting)
             return
-        lasted, is_of_course = fact.time - life.since, _is_of_course(life, fact)
+        lasted, is_of_course = seen.time - life.since, _is_of_course(life, seen)
         is_named = not life.place.resource_version
-        if lasted > _SECONDS_OF_TURN or (is_of_course and not (fact.is_over and is_named)):
+        if lasted > _SECONDS_OF_TURN or (is_of_course and not (seen.is_over and is_named)):
             return
         if (self._wrote_node.get(hash(user)) or 0.0) > life.since:
             return
         if life.deleter.user != user:
-            life = _Life(life.place, life.since, life.creator, _Actor(fact.requester))
+            life = _Life(life.place, life.since, life.creator, _Actor(seen.requester))
         life.least = _TURNS_OF_COURSE if is_of_course else life.least
-        life.turns, life.ended, life.lives = life.turns + 1, fact.time, _with(lasted, life.lives)
-        if fact.time - place.at > _SECONDS_OF_TURN:
+        life.turns, life.ended, life.lives = (life.turns + 1, seen.time, _with(lasted, life.lives))
+        if seen.time - place.at > _SECONDS_OF_TURN:
             place = _Place(owner=place.owner)
         self._put(life.place, place, (*place.waiting, life)[-_MOST_AT_ONCE:])
         if life.turns > place.most:
-            place.most, place.at = life.turns, fact.time
+            place.most, place.at = life.turns, seen.time
             yield from _recreated(life)
 
     def _put(self, where: JoinKey, place: _Place, waiting: Sequence[_Life]) -> None:
@@ -248,14 +248,14 @@ class Lives(Question):
         self._places.put(where, place, where.size * (2 + len(waiting)))
 
 
-def _is_of_course(life: _Life, fact: Fact) -> bool:
+def _is_of_course(life: _Life, seen: Observation) -> bool:
     """Whether a deletion follows from something else, or what is deleted was done.
 
     The kubelet ends what others have deleted, and registers its node when the machine is back.
     """
-    user = fact.key.user
+    user = seen.key.user
     is_own_node = _is_node(life.place) and life.creator.user.startswith(NODE_USER)
-    return fact.is_over or user in NAMES["finishers"] or user.startswith(NODE_USER) or is_own_node
+    return seen.is_over or user in NAMES["finishers"] or user.startswith(NODE_USER) or is_own_node
 
 
 def _is_node(where: ObjectKey | JoinKey) -> bool:

@@ -38,8 +38,8 @@ import msgspec
 from genguard.admission.matching import ResourceKind
 from genguard.admission.review import JoinKey, Operation, Phase, WireRequest
 from genguard.detection.diff import together
-from genguard.detection.fact import Fact
 from genguard.detection.history import History, ObjectHistory
+from genguard.detection.observation import Observation
 from genguard.detection.question import DECLARED, Answers, Blame, Question, own, signal
 from genguard.detection.suspects import MOST_PLACES
 from genguard.detection.values import NO_DIGEST, Digest
@@ -131,17 +131,17 @@ class Refused(Question):
         place = _place_of_creations(key, key.resource_version or key.name, Outcome.REFUSED)
         return self._attempts.get(place) is not None
 
-    def call(self, fact: Fact) -> None:
+    def call(self, seen: Observation) -> None:
         """Take in a call of any phase, as soon as it comes in."""
-        if fact.is_stale or is_manager(fact.key.user):
+        if seen.is_stale or is_manager(seen.key.user):
             return
-        if fact.phase is Phase.OUTCOME:
+        if seen.phase is Phase.OUTCOME:
             self.see_outcome()
         elif len(self._without) < _USERS:
-            self._without.add(fact.key.user)
-        may_show = len(self._attempts) and fact.operation is not Operation.CREATE
-        if may_show and self._history.find(fact.key) is None:
-            self._show(fact)
+            self._without.add(seen.key.user)
+        may_show = len(self._attempts) and seen.operation is not Operation.CREATE
+        if may_show and self._history.find(seen.key) is None:
+            self._show(seen)
 
     def see_outcome(self) -> None:
         """Note that an outcome is shown, so that none was lost until now."""
@@ -152,21 +152,21 @@ class Refused(Question):
         place = wire.resource.resource, wire.namespace, wire.name, wire.user_info.username
         self._reasons.put(place, refusal)
 
-    def _show(self, fact: Fact) -> None:
+    def _show(self, seen: Observation) -> None:
         """Forget creations that seem not to be stored: an object is there that was not before."""
-        owner = fact.owner if fact.operation is Operation.UPDATE else fact.key.resource_version
-        for each in product((fact.key.name, owner), (Outcome.REFUSED, Outcome.ADMITTED)):
-            self._attempts.pop(_place_of_creations(fact.key, *each))
+        owner = seen.owner if seen.operation is Operation.UPDATE else seen.key.resource_version
+        for each in product((seen.key.name, owner), (Outcome.REFUSED, Outcome.ADMITTED)):
+            self._attempts.pop(_place_of_creations(seen.key, *each))
 
-    def _attempted(self, write: Write, fact: Fact) -> Answers:
+    def _attempted(self, write: Write, seen: Observation) -> Answers:
         """Tell an attempt that did not come out, and is one of many."""
         if write.outcome is Outcome.REFUSED:
-            yield from self._unanswered(write, fact)
+            yield from self._unanswered(write, seen)
         elif write.outcome is Outcome.STALE:
-            yield from self._stale(write, fact)
+            yield from self._stale(write, seen)
         elif write.operation is Operation.CREATE and write.has_outcome:
             self._pass(write)
-            self._attempts.pop(_place(write, Outcome.REFUSED, fact.likeness))
+            self._attempts.pop(_place(write, Outcome.REFUSED, seen.likeness))
             yield from self._never_shown(write)
 
     def _answered(self, write: Write, past: ObjectHistory) -> Answers:
@@ -191,22 +191,22 @@ class Refused(Question):
             self._attempts.pop(_place(write, Outcome.REFUSED))
         self._passed.update(islice(_made(write), MOST_PLACES - len(self._passed)))
 
-    def _unanswered(self, write: Write, fact: Fact) -> Answers:
+    def _unanswered(self, write: Write, seen: Observation) -> Answers:
         """Take in a write without an outcome."""
-        asked, is_creation = fact.compared(), write.operation is Operation.CREATE
+        asked, is_creation = seen.compared(), write.operation is Operation.CREATE
         where = write.object
         place = where.resource, where.namespace, where.name, write.requester.user
         why, owned = self._reasons.get(place) or ("", ())
-        if fact.compared_metadata is not None:
-            asked = together(asked, fact.compared_metadata)
+        if seen.compared_metadata is not None:
+            asked = together(asked, seen.compared_metadata)
         how, needed = why or "it has no outcome", (_ATTEMPTS, _SECONDS_REFUSED)
         if is_creation:
-            found = self._count(write, fact.attempt)
+            found = self._count(write, seen.attempt)
             if why and not found.is_slowing:
                 return  # who makes sure of an object asks at an even pace, and goes on
             needed = (_TRIES, _SECONDS_LONG) if why else needed
-            if fact.likeness and found.tries == 1:
-                found = self._count(write, NO_DIGEST, likeness=fact.likeness)
+            if seen.likeness and found.tries == 1:
+                found = self._count(write, NO_DIGEST, likeness=seen.likeness)
                 how, needed = "each has a new name, and no outcome", (_TRIES, _SECONDS_LONG)
         elif not owned and not (asked and write.changed_anything):
             return  # nothing is asked for, or nothing would be stored
@@ -228,10 +228,10 @@ class Refused(Question):
             first = msgspec.structs.replace(write, object=found.object)
             yield name, replace(told, paths=owned or told.paths, pace=pace, of=first)
 
-    def _stale(self, write: Write, fact: Fact) -> Answers:
+    def _stale(self, write: Write, seen: Observation) -> Answers:
         """Take in a call of an update of a stale version; each write counts once."""
-        if fact.phase is Phase.MUTATE:
-            found = self._count(write, fact.attempt)
+        if seen.phase is Phase.MUTATE:
+            found = self._count(write, seen.attempt)
             what = "it names a resourceVersion that is no longer stored"
             slow = found.tries, found.begun, _STALE_TRIES, _STALE_SECONDS
             fast = found.tries, found.begun, _TRIES, _SECONDS_REFUSED

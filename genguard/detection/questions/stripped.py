@@ -15,8 +15,8 @@ from typing import ClassVar, Final
 from genguard.admission.matching import ResourceKind
 from genguard.admission.review import Operation
 from genguard.detection.changes import OFF
-from genguard.detection.fact import Fact
 from genguard.detection.history import ObjectHistory
+from genguard.detection.observation import Observation
 from genguard.detection.question import DECLARED, Answers, Blame, Question, signal
 from genguard.detection.since import first_version
 from genguard.detection.values import digest_of
@@ -91,9 +91,9 @@ class Stripped(Question):
         """By kind and field: some of the objects, and of the creations, without it."""
         self.seen = self.joined = (self._written,)
 
-    def _written(self, write: Write, about: ObjectHistory | Fact) -> Answers:
+    def _written(self, write: Write, about: ObjectHistory | Observation) -> Answers:
         is_creation = write.operation is Operation.CREATE
-        if write.content.is_mutated and is_creation is isinstance(about, Fact):
+        if write.content.is_mutated and is_creation is isinstance(about, Observation):
             if write.subresource:
                 return
             which = hash(write.time) if is_creation else hash(name_of(write.object))

@@ -177,7 +177,7 @@ async def test_one_peer_that_is_down_does_not_stop_the_other_and_is_told_when_it
         assert len(up.posts) == 1
         (line,) = own(caplog)
         assert (line.levelno, line.message) == (logging.WARNING, "alertmanager not reached")
-        assert line.facts["url"] == f"http://127.0.0.1:{port}/api/v2/alerts"
+        assert line.fields["url"] == f"http://127.0.0.1:{port}/api/v2/alerts"
 
         back = Peer()
         application = web.Application()
@@ -197,7 +197,7 @@ async def test_a_peer_that_refuses_is_logged_with_its_status(clock, caplog, stat
         await sink.tell(OPENED, (finding(),))
     assert len(refusing.posts) == len(well.posts) == 1, "no redirect is followed"
     (line,) = own(caplog)
-    assert line.facts["reason"] == f"it answered {status}"
+    assert line.fields["reason"] == f"it answered {status}"
 
 
 def test_the_form_of_a_new_silence_is_filled_in_with_the_labels_of_the_alert():

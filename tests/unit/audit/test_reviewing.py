@@ -21,7 +21,7 @@ class Told(Detection):
         super().__init__()
         self.seen = []
 
-    def fact(self, phase, reviewed, now):
+    def observe(self, phase, reviewed, now):
         del now
         self.seen.append((phase.value, reviewed.request))
 

@@ -161,4 +161,4 @@ def test_no_expression_harms_the_process(evaluator, expression):
 def test_what_costs_too_much_is_counted_and_the_log_quotes_it(evaluator, caplog):
     ask(evaluator, FOREVER, costly_object("numbers"))
     assert evaluator.costly == 1
-    assert [record.facts["expression"] for record in caplog.records] == [FOREVER]
+    assert [record.fields["expression"] for record in caplog.records] == [FOREVER]

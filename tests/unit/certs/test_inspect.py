@@ -36,12 +36,12 @@ def look(made, *, ca=AUTHORITY, at=AT, names=(NAME,)):
     return inspect(made.cert_pem, made.key_pem, bundle, at=at, names=names)
 
 
-def test_a_good_pair_has_facts_and_no_problems():
+def test_a_good_pair_has_details_and_no_problems():
     found = look(LEAF)
     assert found.problems == ()
-    facts = found.facts
-    assert (facts.issuer, facts.not_after) == ("CN=authority", AT + 30 * DAY)
-    assert re.fullmatch("[0-9a-f]{64}", facts.fingerprint)
+    details = found.details
+    assert (details.issuer, details.not_after) == ("CN=authority", AT + 30 * DAY)
+    assert re.fullmatch("[0-9a-f]{64}", details.fingerprint)
 
 
 FAULTS = [
@@ -114,7 +114,7 @@ def test_bytes_that_are_no_pair_are_reported(because, changes, expected):
     files = {"cert": LEAF.cert_pem, "key": LEAF.key_pem, "ca": AUTHORITY.cert_pem} | changes
     found = inspect(files["cert"], files["key"], files["ca"], at=AT)
     assert [words for words, _ in codes(found)] == expected
-    assert (found.facts is None) == ("certificate is not X" in expected)
+    assert (found.details is None) == ("certificate is not X" in expected)
 
 
 def test_a_serial_of_zero_is_read_in_silence(recwarn):
@@ -122,7 +122,7 @@ def test_a_serial_of_zero_is_read_in_silence(recwarn):
     lines = make(serial=1).cert_pem.splitlines()
     der = base64.b64decode(b"".join(lines[1:-1])).replace(b"\x02\x01\x01", b"\x02\x01\x00", 1)
     pem = b"\n".join([lines[0], base64.b64encode(der), lines[-1]])
-    assert inspect(pem, b"", at=AT).facts.issuer == "CN=made"
+    assert inspect(pem, b"", at=AT).details.issuer == "CN=made"
     assert not recwarn.list
 
 

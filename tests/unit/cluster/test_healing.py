@@ -107,7 +107,7 @@ async def test_a_lost_value_is_put_back_told_and_counted(caplog):
     assert scene.results == {"healed": 1}
     (record,) = caplog.records
     assert record.message == "status healed"
-    assert record.facts == {
+    assert record.fields == {
         "finding": "f1",
         "group": "apps",
         "resource": "deployments",

@@ -112,7 +112,7 @@ async def test_an_event_that_is_refused_is_logged_and_the_next_one_is_made(clock
     assert len(cluster.events) == 2
     (line,) = caplog.records
     assert line.message == "event not created"
-    assert line.facts == {"finding": "0123456789abcdef", "reason": "PermissionError"}
+    assert line.fields == {"finding": "0123456789abcdef", "reason": "PermissionError"}
 
 
 async def test_an_api_server_that_hangs_holds_up_the_other_sinks_once_and_not_for_each_event(

@@ -44,7 +44,7 @@ async def test_pauses_grow_with_jitter_until_a_step_succeeds(caplog):
     pauses = [await loop.take_step() for _ in range(14)]
     assert pauses[:4] == [1.5, 3.0, 6.0, 12.0]
     assert pauses[11:] == [1.5 * LONGEST_SECONDS, 7.0, 1.5]
-    told = [(one.message, one.facts["reason"]) for one in caplog.records]
+    told = [(one.message, one.fields["reason"]) for one in caplog.records]
     assert told == [("work failed", "no (500)"), ("work failed", "again (403)")]
 
 

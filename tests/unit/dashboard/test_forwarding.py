@@ -106,6 +106,6 @@ async def test_over_tls_it_must_show_the_certificate_of_this_pod(active):
     running = TestServer(application, scheme="https")
     await running.start_server(ssl=serving.context)
     over = Forwarding(lambda: ("127.0.0.1", running.port or 0), tls=True)
-    assert await over.ask(asked(), serving.facts.fingerprint) is not None
+    assert await over.ask(asked(), serving.details.fingerprint) is not None
     assert await over.ask(asked(), "00" * 32) is None
     await running.close()

@@ -7,9 +7,9 @@ from msgspec import structs
 
 from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
-from genguard.detection.fact import Fact
 from genguard.detection.finding import Finding
 from genguard.detection.ledger import Ledger, Row
+from genguard.detection.observation import Observation
 from genguard.detection.reduce import Reviewed
 from genguard.detection.suspects import Suspects
 from genguard.detection.write import Write
@@ -48,9 +48,9 @@ def feed(detection: Detection, phase: Phase, asked: dict[str, Any], now: float) 
 
 
 def see(detection: Detection, phase: Phase, one: Reviewed, now: float) -> None:
-    fact = detection.fact(phase, one, now)
-    if fact is not None:
-        detection.see(fact)
+    observation = detection.observe(phase, one, now)
+    if observation is not None:
+        detection.see(observation)
 
 
 class Judging(Detection):
@@ -74,14 +74,14 @@ def joined(*reviews: tuple[Phase, dict[str, Any]], now: float = 100.0) -> list[W
     return detection.writes
 
 
-def fact(
+def observation(
     phase: Phase,
     asked: dict[str, Any],
     now: float = 100.0,
     dependencies: Dependencies = _dependencies,
-) -> Fact:
+) -> Observation:
     """What one review shows to a replica that knows of no other, compared leaf by leaf."""
-    found = Detection().fact(phase, reviewed(asked, phase, dependencies), now)
+    found = Detection().observe(phase, reviewed(asked, phase, dependencies), now)
     assert found is not None
     return found
 

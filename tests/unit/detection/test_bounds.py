@@ -12,8 +12,8 @@ from genguard.admission.matching import read_configurations
 from genguard.admission.review import Phase
 from genguard.detection import changes, correlate, ledger
 from genguard.detection.detection import Detection
-from genguard.detection.fact import Fact
 from genguard.detection.history import MOST_LEAVES, MOST_OBJECTS, MOST_WRITES, History
+from genguard.detection.observation import Observation
 from genguard.detection.reduce import Reviewed
 from genguard.detection.suspects import Suspects
 from genguard.review import review
@@ -86,16 +86,16 @@ def traced(fill: Callable[[int], object], count: int) -> int:
         tracemalloc.stop()
 
 
-def fact_of(detection: Detection, path: str, body: bytes, at: float) -> Fact:
+def observation_of(detection: Detection, path: str, body: bytes, at: float) -> Observation:
     """What a review shows, as the server has detection take it in."""
     phase = Phase(path.removeprefix("/"))
     verdict = review(body, phase, DEPS, at).verdict
     assert verdict.request is not None
     assert verdict.prediction is not None
     reviewed = Reviewed(verdict.request, verdict.prediction, verdict.status)
-    fact = detection.fact(phase, reviewed, at)
-    assert fact is not None
-    return fact
+    observation = detection.observe(phase, reviewed, at)
+    assert observation is not None
+    return observation
 
 
 def judged(detection: Detection, attack: str) -> Callable[[int], None]:
@@ -103,7 +103,7 @@ def judged(detection: Detection, attack: str) -> Callable[[int], None]:
 
     def feed(number: int) -> None:
         for path, body in ATTACKS[attack](number):
-            detection.see(fact_of(detection, path, body, 1_000.0 + number / 1_000))
+            detection.see(observation_of(detection, path, body, 1_000.0 + number / 1_000))
 
     return feed
 
@@ -157,7 +157,7 @@ def test_findings_of_usual_length_are_bounded_in_number():
             )
             asked["request"]["oldObject"]["metadata"]["uid"] = f"{number:036}"
             body = json.dumps(asked).encode()
-            detection.see(fact_of(detection, path, body, 1_000.0 + number))
+            detection.see(observation_of(detection, path, body, 1_000.0 + number))
     each = detection.ledger.bytes / len(detection.findings())
     assert each * ledger.MOST_FINDINGS < ledger.MOST_BYTES
 

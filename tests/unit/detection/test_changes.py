@@ -90,7 +90,7 @@ def diff(*leaves: tuple[str, int | None]):
     )
 
 
-@table("facts/content_hash.yaml", "one", "other", "same")
+@table("observations/content_hash.yaml", "one", "other", "same")
 def test_the_content_hash_depends_on_leaves_and_their_values(case):
     one, other = (diff(*case[side]).content_hash for side in ("one", "other"))
     assert (one == other) is case["same"], case.because

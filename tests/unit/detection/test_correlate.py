@@ -24,9 +24,9 @@ from tests.unit.detection.builders import (
     MUTATE,
     OUTCOME,
     Judging,
-    fact,
     feed,
     joined,
+    observation,
     reviewed,
     see,
     spec,
@@ -46,7 +46,7 @@ def test_a_second_mutate_call_is_round_one():
     assert [change.pointer for change in write.content.reinvocation] == ["/spec/replicas"]
 
 
-@table("facts/repaired.yaml", "first", "second", "told")
+@table("observations/repaired.yaml", "first", "second", "told")
 def test_what_genguard_repaired_itself_is_no_change_of_round_one(case):
     first, second = case["first"], case["second"]
     phases = (INTENT, first), (MUTATE, first), (MUTATE, second), (OUTCOME, second)
@@ -73,9 +73,11 @@ def test_an_outcome_is_joined_with_an_intent_that_shows_the_same_status(
 ):
     correlator = Correlator()
     for of_status in (first, second):
-        one = msgspec.structs.replace(fact(INTENT, update(NEW, OLD)), compared_status=of_status)
+        one = msgspec.structs.replace(
+            observation(INTENT, update(NEW, OLD)), compared_status=of_status
+        )
         assert not [*correlator.see(one)]
-    ((write, _),) = correlator.see(fact(OUTCOME, update(NEW, OLD)))
+    ((write, _),) = correlator.see(observation(OUTCOME, update(NEW, OLD)))
     assert (write.content.requested is not None) is joined, because
 
 
@@ -105,7 +107,7 @@ def test_of_two_writes_at_once_each_call_is_joined_with_the_one_that_it_shows(
     shown = [(phase, update(one if "spec" in one else spec(**one), OLD)) for phase, one in calls]
     begun = (INTENT, update(NEW, OLD)), (INTENT, update(OTHER, OLD))
     write = joined(EARLIER, *begun, *shown)[1]
-    wanted = None if asked is None else fact(INTENT, update(asked, OLD)).compared()
+    wanted = None if asked is None else observation(INTENT, update(asked, OLD)).compared()
     assert write.content.requested == wanted, because
 
 
@@ -247,7 +249,7 @@ def test_a_write_that_begins_before_the_outcome_of_another_is_joined_with_its_ow
     first, second = (update(spec(replicas=number), OLD) for number in (2, 3))
     begun = EARLIER, (INTENT, first), (MUTATE, first), (INTENT, second)
     _, *writes = joined(*begun, (OUTCOME, first), (MUTATE, second), (OUTCOME, second))
-    asked = [fact(INTENT, one).compared() for one in (first, second)]
+    asked = [observation(INTENT, one).compared() for one in (first, second)]
     assert [write.content.requested for write in writes] == asked
 
 
@@ -255,7 +257,7 @@ def test_a_mutate_call_without_an_intent_is_not_joined_with_the_intent_of_anothe
     first, second = (update(spec(replicas=number), OLD) for number in (2, 3))
     begun = EARLIER, (MUTATE, first), (INTENT, second), (OUTCOME, first)
     _, *writes = joined(*begun, (MUTATE, second), (OUTCOME, second))
-    asked = fact(INTENT, second).compared()
+    asked = observation(INTENT, second).compared()
     assert [write.content.requested for write in writes] == [None, asked]
 
 

@@ -20,9 +20,9 @@ from tests.unit.detection.builders import (
     MUTATE,
     OUTCOME,
     Judging,
-    fact,
     feed,
     joined,
+    observation,
     settled,
     update,
 )
@@ -249,6 +249,6 @@ def test_without_an_outcome_only_what_other_webhooks_did_is_told():
 
 
 def test_a_mutate_call_of_a_replica_that_awaits_an_outcome_is_not_the_last_one():
-    waiting = replace(fact(MUTATE, update({"status": {"a": 1}}, {"status": {}})), state=None)
+    waiting = replace(observation(MUTATE, update({"status": {"a": 1}}, {"status": {}})), state=None)
     correlator = Correlator()
     assert [*correlator.see(waiting)] == [*correlator.finish()] == []

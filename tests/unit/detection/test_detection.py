@@ -4,7 +4,7 @@ import pytest
 
 from genguard.admission.matching import ResourceKind, read_configurations, read_policies
 from genguard.detection.detection import Detection
-from genguard.detection.fact import Fact
+from genguard.detection.observation import Observation
 from genguard.detection.suspects import Suspects
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, reviewed, status, update
 from tests.unit.detection.evaluating import CONDITIONS
@@ -42,8 +42,8 @@ def asked(new, base="7"):
     return update(new, OLD, base, subresource="status")
 
 
-def shown(detection: Detection, phase, new, base="7") -> Fact:
-    found = detection.fact(phase, reviewed(asked(new, base), phase), 100.0)
+def shown(detection: Detection, phase, new, base="7") -> Observation:
+    found = detection.observe(phase, reviewed(asked(new, base), phase), 100.0)
     assert found is not None
     return found
 

@@ -74,7 +74,7 @@ def test_the_longest_unseen_goes_first_and_the_old_goes_by_itself():
 REPLICAS, PHASE = ("spec", "replicas"), ("status", "phase")
 
 
-@table("facts/stored_later.yaml", "candidates", "shows", "stored")
+@table("observations/stored_later.yaml", "candidates", "shows", "stored")
 def test_which_writes_were_stored_is_told_by_what_is_stored_later(case):
     past = ObjectHistory()
     found = []

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from genguard.detection.detection import Detection
-from genguard.detection.fact import decode_fact, encode_fact
+from genguard.detection.observation import decode_observation, encode_observation
 from tests.reviews import make_review
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed, reviewed, spec
 
@@ -21,10 +21,10 @@ def life(
 
 
 @pytest.mark.parametrize("operation", ["CREATE", "DELETE"])
-def test_a_fact_of_a_life_is_shared_without_contents(operation):
-    found = Detection().fact(OUTCOME, reviewed(life(operation, "u"), OUTCOME), 100.0)
-    raw = encode_fact(found)
-    assert decode_fact(raw) == found
+def test_an_observation_of_a_life_is_shared_without_contents(operation):
+    found = Detection().observe(OUTCOME, reviewed(life(operation, "u"), OUTCOME), 100.0)
+    raw = encode_observation(found)
+    assert decode_observation(raw) == found
     assert CONTENT.encode() not in raw
 
 
@@ -38,16 +38,16 @@ def test_a_fact_of_a_life_is_shared_without_contents(operation):
         (life("CREATE", "u", user="genguard"), "genguard's own"),
     ],
 )
-def test_of_what_is_no_life_there_is_no_fact(asked, because):
+def test_of_what_is_no_life_there_is_no_observation(asked, because):
     detection = Detection(own_user="genguard")
-    assert detection.fact(OUTCOME, reviewed(asked, OUTCOME), 100.0) is None, because
+    assert detection.observe(OUTCOME, reviewed(asked, OUTCOME), 100.0) is None, because
 
 
 def test_owners_that_cannot_be_decoded_are_counted():
     metadata = {"generateName": "web-", "ownerReferences": [{"uid": 3}]}
     detection = Detection()
     asked = life("CREATE", "u", metadata=metadata)
-    assert detection.fact(OUTCOME, reviewed(asked, OUTCOME), 100.0) is None
+    assert detection.observe(OUTCOME, reviewed(asked, OUTCOME), 100.0) is None
     assert detection.unreadable == 1
 
 

@@ -3,11 +3,19 @@
 import pytest
 
 from genguard.detection.diff import NO_DIFF
-from genguard.detection.fact import decode_fact, encode_fact
 from genguard.detection.metadata import BOOKKEEPING
+from genguard.detection.observation import decode_observation, encode_observation
 from tests.cases_loader import Case, table
 from tests.reviews import make_review
-from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, Judging, fact, feed, joined
+from tests.unit.detection.builders import (
+    INTENT,
+    MUTATE,
+    OUTCOME,
+    Judging,
+    feed,
+    joined,
+    observation,
+)
 
 SECRET = "d41d8cd98f00"  # noqa: S105 - a value that must not be found anywhere
 
@@ -36,9 +44,9 @@ def notes(**values):
 OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "one", "uid": "a"}
 
 
-@table("facts/metadata.yaml", "old", "new", "told")
+@table("observations/metadata.yaml", "old", "new", "told")
 def test_what_differs_in_metadata_is_told_by_key_and_never_by_place(case: Case) -> None:
-    found = fact(OUTCOME, update(case["new"], case["old"])).compared_metadata
+    found = observation(OUTCOME, update(case["new"], case["old"])).compared_metadata
     told = [] if found is None else [one.pointer for one in found]
     assert told == case["told"], case.because
 
@@ -47,19 +55,19 @@ def test_what_differs_in_metadata_is_told_by_key_and_never_by_place(case: Case) 
 def test_bookkeeping_is_not_compared_and_each_entry_has_a_source(key, source):
     name = f"{key}any" if key.endswith("/") else key
     one = update({"annotations": {name: "1", "own": "1"}}, {"annotations": {"own": "2"}})
-    assert [change.key[-1] for change in fact(OUTCOME, one).compared_metadata] == ["own"]
+    assert [change.key[-1] for change in observation(OUTCOME, one).compared_metadata] == ["own"]
     assert "/" in source
 
 
-@table("facts/grown.yaml", "old", "new", "grown")
+@table("observations/grown.yaml", "old", "new", "grown")
 def test_a_value_has_grown_where_the_stored_one_is_still_in_it(case: Case) -> None:
     one = update(notes(a=case["new"]), notes(a=case["old"]))
-    found = fact(OUTCOME, one).compared_metadata
+    found = observation(OUTCOME, one).compared_metadata
     keys = [] if found is None else [one.key for one in found if one.has_grown]
     assert bool(keys) == case["grown"], case.because
 
 
-def test_no_value_of_metadata_is_in_a_fact_and_of_finalizers_and_owners_no_name():
+def test_no_value_of_metadata_is_in_an_observation_and_of_finalizers_and_owners_no_name():
     old = {"uid": "u"}
     new = {
         "labels": {"team": SECRET},
@@ -67,16 +75,16 @@ def test_no_value_of_metadata_is_in_a_fact_and_of_finalizers_and_owners_no_name(
         "finalizers": [SECRET],
         "ownerReferences": [{**OWNER, "uid": SECRET, "name": SECRET}],
     }
-    found = fact(INTENT, update(new, old))
+    found = observation(INTENT, update(new, old))
     assert len(found.compared_metadata) == 4
-    raw = encode_fact(found)
+    raw = encode_observation(found)
     assert SECRET.encode() not in raw
-    assert decode_fact(raw) == found
+    assert decode_observation(raw) == found
 
 
 def test_a_scale_has_no_metadata_of_its_object():
     one = update(labels(a="1"), {}, resource="deployments", subresource="scale")
-    assert fact(OUTCOME, one).compared_metadata is None
+    assert observation(OUTCOME, one).compared_metadata is None
 
 
 def test_what_another_webhook_makes_of_metadata_is_told_from_what_was_asked():
@@ -103,7 +111,7 @@ def test_calls_with_one_key_that_differ_in_metadata_are_joined_with_those_that_s
     (write,) = joined(
         (INTENT, one), (INTENT, other), (MUTATE, one), (MUTATE, other), (OUTCOME, one)
     )
-    assert write.metadata.requested == fact(INTENT, one).compared_metadata
+    assert write.metadata.requested == observation(INTENT, one).compared_metadata
     assert write.metadata.webhook == NO_DIFF
     assert write.content.requested is not None
 

@@ -9,7 +9,7 @@ READY = ("status", "conditions", "type=Ready")
 OTHER = ("spec", "text")
 
 
-@table("facts/values.yaml", "value", "at", "shown")
+@table("observations/values.yaml", "value", "at", "shown")
 def test_numbers_times_and_words_of_conditions_are_shown_and_nothing_else(case: Case) -> None:
     path = (*READY, case["at"]) if "at" in case.values else OTHER
     word = word_at(path)

@@ -77,7 +77,9 @@ def test_the_last_good_rules_stay_in_use_and_the_log_says_why(evaluator, caplog)
     for bad in ({"widgets.yaml": BAD}, {"widgets.yaml": "a: b"}, None):
         rules.take(bad)
         assert (rules.judge.rules.find(*WIDGET), rules.is_refused) == (good, True)
-    told = [one.facts["reason"] for one in caplog.records if "reason" in getattr(one, "facts", ())]
+    told = [
+        one.fields["reason"] for one in caplog.records if "reason" in getattr(one, "fields", ())
+    ]
     assert "Widget.example.org: `current`: line 1, column 13" in told[-3]
     assert "widgets.yaml:1: no list `rules`" in told[-2]
     assert "was deleted" in told[-1]

@@ -31,18 +31,18 @@ def given(folder: Path) -> CertificateKeeper:
 
 
 def test_one_of_our_own_is_made_where_there_is_none_and_kept_where_there_is(tmp_path):
-    first = own(tmp_path).serving.facts.fingerprint
-    assert own(tmp_path).serving.facts.fingerprint == first
+    first = own(tmp_path).serving.details.fingerprint
+    assert own(tmp_path).serving.details.fingerprint == first
     assert (tmp_path / "ca.crt").exists()
 
 
 def test_one_of_our_own_is_renewed_before_it_expires(tmp_path):
     keeper = own(tmp_path)
-    first = keeper.serving.facts.fingerprint
+    first = keeper.serving.details.fingerprint
     assert not keeper.refresh(NOW + DAY)
     assert keeper.refresh(NOW + 29 * DAY)
-    assert keeper.serving.facts.fingerprint != first
-    assert keeper.serving.facts.not_after > NOW + 50 * DAY
+    assert keeper.serving.details.fingerprint != first
+    assert keeper.serving.details.not_after > NOW + 50 * DAY
 
 
 @pytest.mark.parametrize("days", [1 / 8, 365, 3_650, -1 / 8, -365, -3_650])
@@ -56,19 +56,19 @@ def test_after_a_clock_was_put_right_one_of_our_own_is_good_within_the_hour(tmp_
     files = [(tmp_path / name).read_bytes() for name in ("tls.crt", "tls.key", "ca.crt")]
     found = inspect(*files, at=NOW + DAY / 24, names=["localhost"])
     assert found.problems == ()
-    assert keeper.serving.facts.fingerprint == found.facts.fingerprint
+    assert keeper.serving.details.fingerprint == found.details.fingerprint
 
 
 def test_a_bad_one_is_told_once_and_again_after_a_good_one(tmp_path, caplog):
     caplog.set_level(logging.ERROR, "genguard")
     put(tmp_path)
     keeper = given(tmp_path)
-    good = keeper.serving.facts.fingerprint
+    good = keeper.serving.details.fingerprint
     for _ in range(3):
         (tmp_path / "tls.crt").write_text("no certificate")
         assert not keeper.refresh(NOW)
     assert [record.message for record in caplog.records] == ["certificate refused"]
-    assert keeper.serving.facts.fingerprint == good
+    assert keeper.serving.details.fingerprint == good
     put(tmp_path)
     assert keeper.refresh(NOW)
     (tmp_path / "tls.crt").write_text("no certificate")
@@ -87,13 +87,13 @@ async def test_one_of_a_secret_that_is_due_for_renewal_is_told_once(caplog):
 def test_a_renewal_that_cannot_be_written_leaves_the_old_one_served(tmp_path, caplog):
     folder = tmp_path / "certs"
     keeper = own(folder)
-    first = keeper.serving.facts.fingerprint
+    first = keeper.serving.details.fingerprint
     for path in folder.iterdir():
         path.unlink()
     folder.rmdir()
     folder.write_text("a file is in the way")
     assert not keeper.refresh(NOW + 29 * DAY)
-    assert keeper.serving.facts.fingerprint == first
+    assert keeper.serving.details.fingerprint == first
     assert "certificate not renewed" in [record.message for record in caplog.records]
 
 

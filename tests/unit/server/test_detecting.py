@@ -7,9 +7,9 @@ import pytest
 
 from genguard.admission.review import ObjectName, Phase
 from genguard.detection.detection import Detection
-from genguard.detection.fact import decode_fact
 from genguard.detection.finding import Finding
 from genguard.detection.finding_state import QUIET_SECONDS
+from genguard.detection.observation import decode_observation
 from genguard.review import Verdict, review
 from genguard.status.tracking import Tracking
 from tests.reviews import judge, make_review
@@ -143,12 +143,12 @@ class Stream:
     """What replicas share: it takes what is seen."""
 
     def __init__(self) -> None:
-        self.facts: list[bytes] = []
+        self.observations: list[bytes] = []
         self.missed: list[ObjectName | None] = []
 
-    def put(self, fact: bytes, name: ObjectName) -> None:
+    def put(self, observation: bytes, name: ObjectName) -> None:
         assert name == ObjectName("apps", "deployments", "default", "thing")
-        self.facts.append(fact)
+        self.observations.append(observation)
 
     def miss(self, name: ObjectName | None) -> None:
         self.missed.append(name)
@@ -163,9 +163,9 @@ async def test_who_does_not_judge_resolves_nothing_and_tells_what_it_missed(judg
     for version in range(5):
         for phase, verdict in clobbered_write(version):
             detecting.put(phase, verdict, 1_000)
-    await until(lambda: len(shared.facts) == 15)
-    for fact in shared.facts:
-        detection.see(decode_fact(fact))
+    await until(lambda: len(shared.observations) == 15)
+    for observation in shared.observations:
+        detection.see(decode_observation(observation))
     detecting.shed(None)
     assert shared.missed == [None]
     for found in detection.ledger.damaged() if judges else ():

@@ -30,7 +30,7 @@ def test_with_few_descriptors_both_ports_together_leave_some_for_files_and_it_is
     assert fitted.ops_connections > fitted.ops_spare > 0
     assert descriptors < 64 or ports <= descriptors - min(OTHER_DESCRIPTORS, descriptors // 2)
     (told,) = caplog.records
-    assert told.facts == {"connections": fitted.connections, "action": "raise ulimit -n"}
+    assert told.fields == {"connections": fitted.connections, "action": "raise ulimit -n"}
 
 
 @pytest.mark.parametrize("limits", [(64, 512), (512, 512)])

@@ -58,8 +58,8 @@ def refusal(certificate, at):
 async def test_the_pair_of_the_files_is_served_and_described(certificate, caplog):
     async with serving(certificate) as client:
         assert (await client.shake()).fingerprint == OLD
-    assert certificate.facts.fingerprint == OLD
-    assert certificate.facts.not_after == (NOW + 30 * DAY).replace(microsecond=0)
+    assert certificate.details.fingerprint == OLD
+    assert certificate.details.not_after == (NOW + 30 * DAY).replace(microsecond=0)
     assert not caplog.records
 
 
@@ -68,7 +68,7 @@ async def test_a_new_pair_is_for_new_connections_and_open_ones_go_on(tmp_path, c
         reader, writer = await client.connect()
         write_files(tmp_path, SECOND.files)
         assert certificate.reload_if_changed(NOW)
-        assert certificate.facts.fingerprint == NEW
+        assert certificate.details.fingerprint == NEW
         assert (await client.shake()).fingerprint == NEW
         writer.write(b"still here")
         assert await reader.readexactly(10) == b"still here"
@@ -111,7 +111,7 @@ async def test_a_bad_pair_is_refused_the_old_one_works_on_and_a_good_one_follows
         assert reasons[0] == reasons[1]  # a log tells it once
         for _ in range(3):
             assert (await client.shake()).fingerprint == OLD
-        assert certificate.facts.fingerprint == OLD
+        assert certificate.details.fingerprint == OLD
         write_files(tmp_path, SECOND.files)
         assert certificate.reload_if_changed(NOW)
         assert (await client.shake()).fingerprint == NEW
@@ -122,7 +122,7 @@ def test_a_refused_pair_is_served_once_time_has_made_it_valid(tmp_path, certific
     write_files(tmp_path, early.files)
     refusal(certificate, NOW)
     assert certificate.reload_if_changed(NOW + 2 * DAY)
-    assert certificate.facts.fingerprint == fingerprint(early.cert_pem)
+    assert certificate.details.fingerprint == fingerprint(early.cert_pem)
 
 
 async def test_a_mounted_secret_is_picked_up_when_the_kubelet_swaps_its_link(tmp_path):

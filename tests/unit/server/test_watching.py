@@ -30,7 +30,7 @@ def test_an_object_that_cannot_be_read_is_named_by_its_resource_alone(caplog):
         watching.seen("pods", broken)
         watching.seen("pods", {})
     assert [record.message for record in caplog.records] == ["object not read"] * 2
-    assert [record.facts for record in caplog.records] == [
+    assert [record.fields for record in caplog.records] == [
         {"resource": "pods", "reason": "ValidationError"},
         {"resource": "pods", "reason": "KeyError"},
     ]

@@ -67,7 +67,7 @@ async def test_a_file_that_others_may_read_is_taken_from_them(path, mode, caplog
     assert await loaded(path) == {"a": b"1"}
     assert path.stat().st_mode & 0o777 == 0o600
     (line,) = caplog.records
-    assert line.facts == {"file": str(path), "before": f"{mode:04o}", "now": "0600"}
+    assert line.fields == {"file": str(path), "before": f"{mode:04o}", "now": "0600"}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file of somebody else")

@@ -61,7 +61,7 @@ async def test_a_task_that_fails_is_logged_counted_and_started_again(supervisor,
         (failing,) = supervisor.failing()
         assert str(failing) == "watch pods failed once with KeyError, and was started again"
     ((record),) = caplog.records
-    assert (record.message, record.facts) == ("task failed", {"task": "watch pods"})
+    assert (record.message, record.fields) == ("task failed", {"task": "watch pods"})
     assert not supervisor._tasks
     assert counted(supervisor) == {("watch pods",): 1}, "a counter never falls"
 

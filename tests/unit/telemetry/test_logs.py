@@ -17,10 +17,10 @@ from webhook.telemetry.logs import LOGGER, JSONFormatter, RateLimit, logging_to_
 CANARY = "canary-7f3a"
 
 
-def record(message: str = "repaired", at: float = 0.0, **facts: Any) -> logging.LogRecord:
+def record(message: str = "repaired", at: float = 0.0, **fields: Any) -> logging.LogRecord:
     made = logging.LogRecord("genguard", logging.INFO, __file__, 1, message, None, None)
     made.created, made.msecs = at, (at % 1) * 1000
-    made.__dict__["facts"] = facts
+    made.__dict__["fields"] = fields
     return made
 
 
@@ -70,7 +70,7 @@ def test_the_lines_of_one_message_are_limited_and_the_next_tells_what_was_left_o
     assert limit.filter(record("another"))
     later = record(at=1.0)
     assert limit.filter(later)
-    assert later.__dict__["facts"] == {"leftOut": 2}
+    assert later.__dict__["fields"] == {"leftOut": 2}
     assert not limit.filter(record(at=1.5))
 
 
@@ -92,7 +92,7 @@ def test_libraries_are_heard_from_warning_on_and_ourselves_from_info(stderr):
     logging.getLogger("aiohttp.server").info("unheard")
     logging.getLogger("aiohttp.server").warning("heard %s", "too")
     LOGGER.debug("unheard")
-    LOGGER.info("heard", extra={"facts": {"name": "web"}})
+    LOGGER.info("heard", extra={"fields": {"name": "web"}})
     lines = stderr()
     assert [line["message"] for line in lines] == ["heard too", "heard"]
     assert lines[1]["name"] == "web"

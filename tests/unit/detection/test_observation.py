@@ -9,7 +9,12 @@ from genguard.admission.matching import ResourceKind, read_configurations, read_
 from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
 from genguard.detection.diff import Diff
-from genguard.detection.fact import VERSION, UnreadableFactError, decode_fact, encode_fact
+from genguard.detection.observation import (
+    VERSION,
+    UnreadableObservationError,
+    decode_observation,
+    encode_observation,
+)
 from genguard.detection.suspects import Suspects
 from genguard.detection.write import Requester
 from genguard.generation import CustomResource, StatusSubresource
@@ -22,8 +27,8 @@ from tests.unit.detection.builders import (
     MUTATE,
     OUTCOME,
     Judging,
-    fact,
     feed,
+    observation,
     reviewed,
     spec,
     update,
@@ -42,9 +47,9 @@ RESOURCES = st.sampled_from(["deployments", "pods", "widgets"])
 
 
 @given(OBJECTS, OBJECTS, st.sampled_from(list(Phase)), SUBRESOURCES, RESOURCES)
-def test_a_fact_is_decoded_as_it_was_encoded(old, new, phase, subresource, resource):
-    one = fact(phase, update(new, old, subresource=subresource, resource=resource))
-    assert decode_fact(encode_fact(one)) == one
+def test_an_observation_is_decoded_as_it_was_encoded(old, new, phase, subresource, resource):
+    one = observation(phase, update(new, old, subresource=subresource, resource=resource))
+    assert decode_observation(encode_observation(one)) == one
 
 
 @given(OBJECTS, OBJECTS, OBJECTS, SUBRESOURCES, RESOURCES)
@@ -55,7 +60,7 @@ def test_replicas_that_see_one_phase_each_judge_as_one_that_sees_all(
     for phase, new in ((INTENT, asked), (MUTATE, left), (OUTCOME, left)):
         one = update(new, stored, subresource=subresource, resource=resource)
         feed(alone, phase, one, 100.0)
-        apart.see(decode_fact(encode_fact(fact(phase, one))))
+        apart.see(decode_observation(encode_observation(observation(phase, one))))
     assert apart.writes == alone.writes
     assert apart.findings() == alone.findings()
 
@@ -94,10 +99,10 @@ def test_no_value_of_an_object_no_label_and_no_annotation_is_in_it():
         one = make_review("UPDATE", "widgets", new, {"metadata": metadata}, subresource=subresource)
         suspects.changed(ResourceKind("example.org", "widgets", subresource))
         for phase in Phase:
-            found = Detection(suspects).fact(phase, reviewed(one, phase), 100.0)
+            found = Detection(suspects).observe(phase, reviewed(one, phase), 100.0)
             assert found is not None
             assert found.compared()
-            raw = encode_fact(found)
+            raw = encode_observation(found)
             assert CONTENT.encode() not in raw
             assert b"aaa/h.example.org" in raw  # it is called, and its condition is not met
 
@@ -112,9 +117,9 @@ def test_no_value_of_an_object_no_label_and_no_annotation_is_in_it():
         (b"\x91" * 100_000, "too deep"),
     ],
 )
-def test_what_is_no_fact_is_refused_in_one_way(raw, because):
-    with pytest.raises(UnreadableFactError, match="this version"):
-        decode_fact(raw)
+def test_what_is_no_observation_is_refused_in_one_way(raw, because):
+    with pytest.raises(UnreadableObservationError, match="this version"):
+        decode_observation(raw)
 
 
 @pytest.mark.parametrize(
@@ -128,42 +133,44 @@ def test_what_is_no_fact_is_refused_in_one_way(raw, because):
         (4, CONTENT.encode() + b"\xff", "with a name that is no text"),
     ],
 )
-def test_a_fact_that_is_wrong_in_one_place_is_refused(position, value, because):
-    parts = msgspec.msgpack.decode(encode_fact(fact(OUTCOME, update(spec(a=1), spec(a=2)))))
+def test_an_observation_that_is_wrong_in_one_place_is_refused(position, value, because):
+    parts = msgspec.msgpack.decode(
+        encode_observation(observation(OUTCOME, update(spec(a=1), spec(a=2))))
+    )
     parts[position] = value
-    with pytest.raises(UnreadableFactError) as error:
-        decode_fact(msgspec.msgpack.encode(parts))
+    with pytest.raises(UnreadableObservationError) as error:
+        decode_observation(msgspec.msgpack.encode(parts))
     assert CONTENT not in str(error.value), because
 
 
 @pytest.mark.parametrize("sent", ["6", "7"])
-def test_of_a_dry_run_there_is_no_fact(sent):
+def test_of_a_dry_run_there_is_no_observation(sent):
     one = update(spec(a=1), spec(a=2), base="7", sent=sent, dry_run=True)
-    assert Detection().fact(MUTATE, reviewed(one, MUTATE), 100.0) is None
+    assert Detection().observe(MUTATE, reviewed(one, MUTATE), 100.0) is None
 
 
-def test_of_a_stale_version_there_is_a_fact_without_contents_and_no_outcome():
+def test_of_a_stale_version_there_is_an_observation_without_contents_and_no_outcome():
     one = update(spec(a=CONTENT), spec(a=2), base="7", sent="6" * 5_000)
-    found = Detection().fact(MUTATE, reviewed(one, MUTATE), 100.0)
+    found = Detection().observe(MUTATE, reviewed(one, MUTATE), 100.0)
     assert found.is_stale
-    raw = encode_fact(found)
-    assert decode_fact(raw) == found
+    raw = encode_observation(found)
+    assert decode_observation(raw) == found
     assert CONTENT.encode() not in raw
     assert len(raw) < 500
-    assert Detection().fact(OUTCOME, reviewed(one, OUTCOME), 100.0) is None
+    assert Detection().observe(OUTCOME, reviewed(one, OUTCOME), 100.0) is None
 
 
 def test_a_stale_version_with_options_that_cannot_be_read_is_counted():
     one = update(spec(a=1), spec(a=2), base="7", sent="6")
     one["request"]["options"] = {"fieldManager": 3}
     detection = Detection()
-    assert detection.fact(MUTATE, reviewed(one, MUTATE), 100.0) is None
+    assert detection.observe(MUTATE, reviewed(one, MUTATE), 100.0) is None
     assert detection.unreadable == 1
 
 
-def test_of_a_request_that_stores_nothing_there_is_no_fact():
+def test_of_a_request_that_stores_nothing_there_is_no_observation():
     one = make_review("CONNECT", "pods", spec(a=2), spec(a=1), subresource="exec")
-    assert Detection().fact(OUTCOME, reviewed(one, OUTCOME), 100.0) is None
+    assert Detection().observe(OUTCOME, reviewed(one, OUTCOME), 100.0) is None
 
 
 STORED = {"spec": {"a": 1}, "status": {"b": 1, "observedGeneration": 4}}
@@ -171,14 +178,14 @@ SENT = {"spec": {"a": 2}, "status": {"b": 2, "observedGeneration": 4}}
 KEYS = ("resource", "definition", "to", "stored", "sent", "compared", "perhaps")
 
 
-@table("facts/compared.yaml", *KEYS)
+@table("observations/compared.yaml", *KEYS)
 def test_what_the_server_may_take_of_a_write_is_compared(case: Case):
     old, new = (
         {key: fields[key] for key in case[name]}
         for name, fields in (("stored", STORED), ("sent", SENT))
     )
     one = update(new, old, resource=case["resource"], subresource=case.get("to", ""))
-    found = fact(MUTATE, one, dependencies=DEFINED[case.get("definition", "unknown")])
+    found = observation(MUTATE, one, dependencies=DEFINED[case.get("definition", "unknown")])
     assert _told(found.compared()) == case["compared"], case.because
     perhaps = (
         None if found.writes_status else found.compared_status and _told(found.compared_status)
@@ -197,17 +204,19 @@ def _told(compared: Diff) -> list[str]:
     return list(dict.fromkeys(signs.get((one.added, one.removed), "") + at for one, at in found))
 
 
-@table("facts/field_managers.yaml", "options", "manager")
+@table("observations/field_managers.yaml", "options", "manager")
 def test_who_asked_is_told_with_the_field_manager(case):
     one = update(spec(a=1), spec(a=2), options=case["options"])
     if case["options"] == "absent":
         del one["request"]["options"]
-    assert fact(OUTCOME, one).requester == Requester("someone", case["manager"]), case.because
+    assert observation(OUTCOME, one).requester == Requester("someone", case["manager"]), (
+        case.because
+    )
 
 
 def test_a_field_manager_is_cut_where_the_api_server_takes_no_longer_one():
     one = update(spec(a=1), spec(a=2), options={"fieldManager": "m" * 200})
-    assert fact(OUTCOME, one).requester == Requester("someone", "m" * 128)
+    assert observation(OUTCOME, one).requester == Requester("someone", "m" * 128)
 
 
 @pytest.mark.parametrize(
@@ -217,5 +226,5 @@ def test_annotations_of_a_deployment_are_compared_for_they_count(resource, told)
     old, new = (
         {"metadata": {"annotations": {"a": value}, "labels": {"b": value}}} for value in "xy"
     )
-    found = fact(OUTCOME, make_review("UPDATE", resource, new, old))
+    found = observation(OUTCOME, make_review("UPDATE", resource, new, old))
     assert [one.pointer for one in found.compared()] == told

@@ -1,4 +1,4 @@
-"""A fact: one review as a small record of numbers, digests and names, which replicas share.
+"""An observation: one review as a small record of numbers, digests and names, which replicas share.
 
 It says what one phase of a write shows, compared with what is stored. It holds no value of an
 object, nor of a label or an annotation, so a shared store may keep it. Which webhooks and policies
@@ -26,11 +26,11 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, lt=253_402_300_800)]
 """Since the epoch, up to the year 9999."""
 
 
-class UnreadableFactError(ValueError):
-    """Bytes that are no fact of this version; nothing of them is repeated."""
+class UnreadableObservationError(ValueError):
+    """Bytes that are no observation of this version; nothing of them is repeated."""
 
 
-class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Observation(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What one phase of one update or creation shows, or the outcome of a deletion.
 
     key              which write this is a phase of: see AdmissionRequest.write_key
@@ -49,7 +49,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     observed, observed_before   nothing of a write that takes no status
     called           None of an intent
     unmet            of those called, the webhooks whose matchConditions are not met by what is
-                     shown here; none where that was not asked, None where the fact shows the same
+                     shown here; none where that was not asked, None where this shows the same
                      as an earlier one, or comes too late
     policies         those that may have acted; None where an earlier phase has told
     compared_metadata  labels, annotations, finalizers and owners; None where all are as stored
@@ -94,7 +94,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is_over: bool = False
     likeness: int = 0
 
-    def stale(self, version: str) -> "Fact":
+    def stale(self, version: str) -> "Observation":
         """Return it as that of an update of a version that is no longer stored: a refused one."""
         attempt = digest_of(version.encode(errors="replace"))
         return msgspec.structs.replace(self, attempt=attempt, is_stale=True)
@@ -121,7 +121,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
         leaves = sum([part.weight for part in self.parts if part is not None])
         return leaves + (self.observed.size + self.observed_before.size) // BYTES_OF_RECORD
 
-    def shows_same_as(self, other: "Fact") -> bool:
+    def shows_same_as(self, other: "Observation") -> bool:
         """Whether two phases of one write make the same of fields, status and metadata."""
         return _made(self) == _made(other)
 
@@ -143,24 +143,24 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return _requester(self.key.user, self.manager, self.process)
 
 
-def _made(fact: Fact) -> tuple[Digest | None, ...]:
-    return tuple([None if part is None else part.after for part in fact.parts])
+def _made(observation: Observation) -> tuple[Digest | None, ...]:
+    return tuple([None if part is None else part.after for part in observation.parts])
 
 
 _requester: Final = lru_cache(_MOST_REQUESTERS)(Requester)
 """Each once, for it is remembered with each of its writes."""
 _encoder: Final = msgspec.msgpack.Encoder()
-_decoder: Final = msgspec.msgpack.Decoder(Fact)
+_decoder: Final = msgspec.msgpack.Decoder(Observation)
 
 
-def encode_fact(fact: Fact) -> bytes:
-    """Encode a fact for other replicas: some hundred bytes where little changed."""
-    return _encoder.encode(fact)
+def encode_observation(observation: Observation) -> bytes:
+    """Encode an observation for other replicas: some hundred bytes where little changed."""
+    return _encoder.encode(observation)
 
 
-def decode_fact(raw: bytes) -> Fact:
-    """Decode a fact. Raises UnreadableFactError, also for another version."""
+def decode_observation(raw: bytes) -> Observation:
+    """Decode an observation. Raises UnreadableObservationError, also for another version."""
     with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _decoder.decode(raw)
     # The decoder's message may repeat a value.
-    raise UnreadableFactError("not a fact of this version")
+    raise UnreadableObservationError("not an observation of this version")

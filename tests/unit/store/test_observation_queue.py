@@ -1,34 +1,44 @@
-"""Facts that replicas share come nearly in order, and are judged as if they came in order."""
+"""What replicas observe comes nearly in order, and is judged as if it came in order."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from genguard.detection.fact import Fact
-from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, Judging, fact, status, update
-from webhook.store.replicas import SECONDS_ON_THE_WAY, FactQueue
+from genguard.detection.observation import Observation
+from tests.unit.detection.builders import (
+    INTENT,
+    MUTATE,
+    OUTCOME,
+    Judging,
+    observation,
+    status,
+    update,
+)
+from webhook.store.replicas import SECONDS_ON_THE_WAY, ObservationQueue
 
 OLD, SENT, LEFT = status(n=0), status(n=1, observedGeneration=1), status(n=1)
 
 
-def write(base: str, *, rounds: int = 1) -> list[Fact]:
+def write(base: str, *, rounds: int = 1) -> list[Observation]:
     """A status write that another webhook changes, once or twice."""
     left = [(MUTATE, LEFT), (MUTATE, status(n=2))][:rounds]
     phases = [(INTENT, SENT), *left, (OUTCOME, left[-1][1])]
-    return [fact(phase, update(new, OLD, base, subresource="status")) for phase, new in phases]
+    return [
+        observation(phase, update(new, OLD, base, subresource="status")) for phase, new in phases
+    ]
 
 
 ONCE, TWICE, AGAIN = write("7"), write("7", rounds=2), write("8")
 
 
-def at(facts: list[Fact], *times: float) -> list[Fact]:
-    return [replace(one, time=time) for one, time in zip(facts, times, strict=True)]
+def at(observations: list[Observation], *times: float) -> list[Observation]:
+    return [replace(one, time=time) for one, time in zip(observations, times, strict=True)]
 
 
-def judged(came: list[tuple[float, Fact]]) -> Judging:
-    """By a leader that looks at its queue as often as a fact comes in, and then once more."""
-    detection, queue = Judging(), FactQueue()
+def judged(came: list[tuple[float, Observation]]) -> Judging:
+    """By a leader that looks at its queue whenever something comes in, and then once more."""
+    detection, queue = Judging(), ObservationQueue()
     for now, one in came:
         queue.put(one, now)
         for due in queue.due(now):
@@ -49,7 +59,7 @@ DELAYS = st.floats(0, SECONDS_ON_THE_WAY, exclude_max=True)
 
 
 @given(st.lists(DELAYS, min_size=len(STORY), max_size=len(STORY)))
-def test_facts_that_are_late_by_less_than_is_waited_are_judged_as_if_in_order(delays):
+def test_observations_that_are_late_by_less_than_is_waited_are_judged_as_if_in_order(delays):
     in_order = Judging()
     late = sorted(
         [(one.time + delay, one) for one, delay in zip(STORY, delays, strict=True)],
@@ -71,7 +81,7 @@ def test_facts_that_are_late_by_less_than_is_waited_are_judged_as_if_in_order(de
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (2, 0, 1)])
-def test_facts_of_one_time_stand_in_the_order_of_their_phases(order):
+def test_observations_of_one_time_stand_in_the_order_of_their_phases(order):
     found = judged([(100.0, ONCE[place]) for place in order])
     found.finish(101.0)
     (one,) = found.writes
@@ -82,9 +92,9 @@ def test_facts_of_one_time_stand_in_the_order_of_their_phases(order):
 
 def test_what_waits_is_due_by_the_clock_of_the_leader_whatever_the_other_clocks_say():
     ahead, behind = at(AGAIN, 200.0, 200.01, 200.02), at(ONCE, 100.0, 100.01, 100.02)
-    for facts in (ahead, behind):
-        queue = FactQueue()
-        for one in facts:
+    for observations in (ahead, behind):
+        queue = ObservationQueue()
+        for one in observations:
             queue.put(one, 150.0)
         assert list(queue.due(150.0 + SECONDS_ON_THE_WAY - 0.01)) == []
-        assert list(queue.due(150.0 + SECONDS_ON_THE_WAY)) == facts
+        assert list(queue.due(150.0 + SECONDS_ON_THE_WAY)) == observations

@@ -14,24 +14,24 @@ from msgspec.structs import replace
 
 from genguard.admission.review import ObjectName
 from genguard.detection.detection import Detection
-from genguard.detection.fact import Fact, encode_fact
+from genguard.detection.observation import Observation, encode_observation
 from genguard.objects.intended import EVERY_OBSERVED_GENERATION
 from tests.store.proxy import Proxy
 from tests.store.server import StoreServer
 from tests.unit.cluster.objects import Leads
-from tests.unit.store.test_fact_queue import ONCE
+from tests.unit.store.test_observation_queue import ONCE
 from tests.waiting import until
 from webhook.store import replicas as module
 from webhook.store.address import ValkeyAddress
-from webhook.store.replicas import Facts, Replicas
+from webhook.store.replicas import Observations, Replicas
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.metrics import Metrics
 
 WEB = ObjectName("apps", "deployments", "default", "web")
 
 
-def fact(name: str, time: float = 100.0) -> bytes:
-    return encode_fact(replace(ONCE[0], key=replace(ONCE[0].key, name=name), time=time))
+def observation(name: str, time: float = 100.0) -> bytes:
+    return encode_observation(replace(ONCE[0], key=replace(ONCE[0].key, name=name), time=time))
 
 
 class Tally(Detection):
@@ -46,7 +46,7 @@ class Tally(Detection):
     def counts(self) -> Counter[str]:
         return Counter(self.order)
 
-    def see(self, seen: Fact) -> None:
+    def see(self, seen: Observation) -> None:
         if seen.key.name == "bad":
             raise ValueError
         self.order.append(seen.key.name)
@@ -66,7 +66,7 @@ class Member:
         self.metrics, self.supervisor = Metrics(lambda group, resource: False), Supervisor()
 
     def put(self, name: str) -> None:
-        self.replicas.facts.put(fact(name))
+        self.replicas.observations.put(observation(name))
 
     @property
     def up(self) -> bool:
@@ -161,10 +161,10 @@ async def _play(address: ValkeyAddress, proxy: Proxy, store: StoreServer, story:
             elif step == "back":
                 await back()
             else:
-                put.append(f"fact {len(put)}")
+                put.append(f"observation {len(put)}")
                 each[int(step[-1])].put(put[-1])
         for one in each:
-            put.append(f"fact {len(put)}")
+            put.append(f"observation {len(put)}")
             one.put(put[-1])
         seen = each[0].tally
         await until(lambda: set(put[-3:]) <= seen.counts.keys())
@@ -184,7 +184,7 @@ async def test_while_the_store_is_away_nothing_is_judged_and_what_is_kept_comes_
         other.put("of the other")
         await until(lambda: leader.tally.missed, what="nothing is resolved meanwhile")
         assert leader.tally.order == []
-        assert other.replicas.facts.lag() > 0.0
+        assert other.replicas.observations.lag() > 0.0
         proxy.open()
         await judged(leader, ["of the leader", "of the other"])
         assert (leader.count("sent"), other.count("dropped")) == (1, 0)
@@ -197,7 +197,7 @@ async def test_what_has_no_room_is_given_up_counted_and_told(address, proxy, mon
         before = leader.tally.missed
         monkeypatch.setattr(module, "MOST_UNSENT", 2)
         for number in range(5):
-            other.put(f"fact {number}")
+            other.put(f"observation {number}")
         assert other.count("dropped") >= 2
         proxy.open()
         other.put("later")
@@ -241,38 +241,40 @@ async def test_what_was_trimmed_before_it_was_read_is_counted(address, store):
         await judged(leader, ["first"])
         leader.leadership.is_leader = False
         for number in range(3):
-            other.put(f"fact {number}")
-            await until(lambda: not other.replicas.facts.lag())
+            other.put(f"observation {number}")
+            await until(lambda: not other.replicas.observations.lag())
         await until(lambda: store.run("XLEN", stream(at)) == 4)
         store.run("XTRIM", stream(at), "MAXLEN", 1)
         leader.leadership.is_leader = True
-        await judged(leader, ["first", "fact 2"])
+        await judged(leader, ["first", "observation 2"])
         assert leader.tally.missed
 
 
 async def test_what_a_replica_did_not_look_at_is_noted_by_the_leader(address):
-    large = b"x" * (module.LARGEST_FACT + 1)
+    large = b"x" * (module.LARGEST_OBSERVATION + 1)
     async with members(address(), 2) as (leader, other):
-        other.replicas.facts.miss(None)
+        other.replicas.observations.miss(None)
         await until(lambda: leader.tally.doubted == [None])
-        other.replicas.facts.put(large, WEB)
+        other.replicas.observations.put(large, WEB)
         await until(lambda: leader.tally.doubted == [None, WEB], "no object but its own")
         assert other.count("dropped") == 1
         for number in range(module.MOST_NAMES + 1):
-            other.replicas.facts.miss(WEB._replace(name=f"{number}"))
-        other.replicas.facts.miss(WEB._replace(name="n" * module.LONGEST_NAME))
+            other.replicas.observations.miss(WEB._replace(name=f"{number}"))
+        other.replicas.observations.miss(WEB._replace(name="n" * module.LONGEST_NAME))
         await until(lambda: leader.tally.doubted == [None, WEB, None], "too many to name")
 
 
 async def test_what_cannot_be_read_is_counted_and_passed_over(address, store):
     at = address()
     async with members(at, 1) as (one,):
-        future = msgspec.msgpack.encode(["facts3", b"other", 1, [b"fact"]])
+        future = msgspec.msgpack.encode(["facts3", b"other", 1, [b"observation"]])
         for number, content in enumerate((b"\xc1 nonsense", future), 1):
             store.run("XADD", stream(at), "*", "m", content)
             await until(lambda number=number: one.count("unreadable") == number)
-        for number, facts in enumerate(((b"\xc1", fact("good")), (fact("bad"), fact("good"))), 1):
-            content = msgspec.msgpack.encode(Facts(b"other", number, facts))
+        for number, observations in enumerate(
+            ((b"\xc1", observation("good")), (observation("bad"), observation("good"))), 1
+        ):
+            content = msgspec.msgpack.encode(Observations(b"other", number, observations))
             store.run("XADD", stream(at), "*", "m", content)
         store.run("XADD", stream(at), "*", "m", content)  # the same again
         await judged(one, ["good", "good"])
@@ -287,6 +289,6 @@ async def test_another_program_may_use_the_names(address, store, caplog):
     async with one.joined():
         one.put("kept")
         await until(lambda: not one.up)
-        assert "give --store another ?prefix=" in caplog.records[-1].facts["reason"]
+        assert "give --store another ?prefix=" in caplog.records[-1].fields["reason"]
         store.run("DEL", stream(at))
         await judged(one, ["kept"])
