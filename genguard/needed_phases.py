@@ -24,8 +24,8 @@ from genguard.admission.matching import EVERYTHING, Rule, Writes, may_match
 from genguard.admission.review import Phase
 from genguard.generation.custom import CustomResource, StatusSubresource
 
-Mutators = Callable[[Writes], Sequence[str]]
-"""Names who may change such writes; see Suspects.may_change."""
+MayChange = Callable[[Writes], Sequence[str]]
+"""Names who may change such writes; see genguard/detection/mutators.py."""
 
 _OPERATIONS: Final = ("CREATE", "UPDATE")
 """Those with a phase before /outcome: a patch of a deletion would fail it."""
@@ -66,7 +66,7 @@ def custom_writes(known: Iterable[CustomResource], outcome: Sequence[Rule]) -> d
 
 def needs_of(
     outcome: Iterable[Rule],
-    mutators: Mutators,
+    may_change: MayChange,
     *,
     enforcing: bool,
     always: bool = False,
@@ -81,7 +81,7 @@ def needs_of(
     found = []
     for one in dict.fromkeys((*(x for rule in outcome for x in writes_of(rule)), *custom)):
         is_watched = one not in custom
-        changed_by, is_refused = tuple(mutators(one)), is_watched and refused(one)
+        changed_by, is_refused = tuple(may_change(one)), is_watched and refused(one)
         phases: tuple[Phase, ...] = (Phase.OUTCOME,) if is_watched else ()
         if changed_by or one == _PROBED:
             phases = tuple(Phase)

@@ -19,8 +19,8 @@ from genguard.detection.causes import beneath_causes
 from genguard.detection.detection import Detection
 from genguard.detection.finding import Finding, labels_of
 from genguard.detection.fix import with_fix
+from genguard.detection.mutators import Mutators
 from genguard.detection.reduce import Reviewed
-from genguard.detection.suspects import Suspects
 from genguard.formats.documents import Line, LongLine
 from genguard.objects.shown import printable
 from genguard.review import Reply, Verdict, review
@@ -48,17 +48,17 @@ class Replay:
     """A run over any number of files, which remembers intents from file to file."""
 
     def __init__(
-        self, options: ReviewOptions, suspects: Suspects | None = None, *, at_rest: bool = False
+        self, options: ReviewOptions, mutators: Mutators | None = None, *, at_rest: bool = False
     ) -> None:
         """Begin without any memory. Raise UnknownServerVersionError.
 
-        suspects  the cluster's webhooks and policies
+        mutators  the cluster's webhooks and policies
         at_rest   nobody should write any more: see Detection
         """
-        self._suspects: Final = suspects or Suspects()
+        self._mutators: Final = mutators or Mutators()
         self._dependencies: Final = ReviewSetup(options).dependencies
-        self._detection: Final = Detection(suspects, at_rest=at_rest)
-        self._audit: Final = AuditLog(self._dependencies.engine, suspects)
+        self._detection: Final = Detection(mutators, at_rest=at_rest)
+        self._audit: Final = AuditLog(self._dependencies.engine, mutators)
         self._counts: Counter[str] = Counter()
         self._clock = 0.0
         self._has_audit = False
@@ -96,7 +96,7 @@ class Replay:
             self._counts["findings"] += 1
             whole = with_fix(
                 finding,
-                self._suspects.registered,
+                self._mutators.registered,
                 sample=samples.get(finding.id),
                 histories=histories,
             )

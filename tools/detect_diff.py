@@ -24,7 +24,7 @@ from tests.scenarios import recording
 from tests.scenarios.distorting import DISTORTIONS, encoded, writes_of
 from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.story import Story
-from webhook.files.given import load_definitions, load_suspects
+from webhook.files.given import load_definitions, load_mutators
 
 KEPT: Final = Path(__file__).parent.parent / "tests" / "scenarios" / "found.json"
 Found = dict[str, list[str]]
@@ -84,7 +84,7 @@ def _told(name: str, case: Case) -> list[str]:
 
 def _replayed(lines_of: Callable[[str], Iterable[bytes]], name: str) -> list[str]:
     options = ReviewOptions(custom_resources=load_definitions(recording.DEFINITIONS))
-    run = Replay(options, load_suspects(recording.webhooks_of(name), CONDITIONS))
+    run = Replay(options, load_mutators(recording.webhooks_of(name), CONDITIONS))
     for _ in run.lines(lines_of(name), name):
         pass
     return [_line(one) for one in run.findings()]

@@ -12,7 +12,7 @@ from genguard.testing import FakeApiServer
 from tests.e2e.test_watch import FIGHTS
 from tests.scenarios.recording import DEFINITIONS
 from tests.unit.detection.evaluating import CONDITIONS
-from webhook.files.given import load_definitions, load_suspects
+from webhook.files.given import load_definitions, load_mutators
 
 HEAD = "| what happens | reports | verb | what genguard prints |"
 _FOLDER = DEFINITIONS.parent
@@ -44,7 +44,7 @@ def _verb(name: str, detector: str) -> str:
 def _play(name: str, lines: Iterable[bytes]) -> list[dict[str, Any]]:
     """Return what `genguard replay` finds, the worst first."""
     hooks = [*_FOLDER.glob(f"re*/{name}.webhooks.json")]
-    run = Replay(_OPTIONS, load_suspects(hooks[0], CONDITIONS) if hooks else None)
+    run = Replay(_OPTIONS, load_mutators(hooks[0], CONDITIONS) if hooks else None)
     assert all(one["type"] == "review" for one in run.lines(lines, name))
     return list(run.findings())
 

@@ -4,7 +4,7 @@ Policies act before any mutating webhook, so what they do is already there at in
 the requester asked for. A policy without a binding never acts.
 
 Registrations that were created or changed shortly before a loop began are young. Youth is no proof:
-it decides between suspects who are equal in everything else, and it is shown with the evidence.
+it decides between those who are equal in everything else, and it is shown with the evidence.
 
 Source: apiserver pkg/admission/plugin/webhook/predicates, which webhooks and policies share;
 pkg/admission/plugin/policy (generic/policy_dispatcher.go, matching/matching.go). v1, v1beta1 and

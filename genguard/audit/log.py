@@ -17,7 +17,7 @@ from genguard.audit.reviewing import SHOWS_ALL, Reviewing, Unjudged, told_unjudg
 from genguard.audit.stages import meet
 from genguard.detection.detection import Detection
 from genguard.detection.finding import Finding
-from genguard.detection.suspects import Suspects
+from genguard.detection.mutators import Mutators
 from genguard.detection.write import NOBODY, Called
 from genguard.generation.transition import Engine
 
@@ -109,12 +109,12 @@ _NEVER_STORED: Final = frozenset({"authentication.k8s.io", "authorization.k8s.io
 class AuditLog:
     """Takes the events of a log in their order."""
 
-    def __init__(self, engine: Engine, given: Suspects | None = None) -> None:
+    def __init__(self, engine: Engine, given: Mutators | None = None) -> None:
         """`engine` predicts generation; `given` are the cluster's webhooks and policies."""
         # Policies leave no trace in an audit log, webhooks do.
         policies, conditions = (given.policies, given.conditions) if given else ((), None)
-        self._suspects: Final = Suspects((), policies, conditions, named=NOBODY)
-        self._detection: Final = Detection(self._suspects)
+        self._mutators: Final = Mutators((), policies, conditions, named=NOBODY)
+        self._detection: Final = Detection(self._mutators)
         self._reviewing: Final = Reviewing(engine, self._detection)
         self._unjudged: Final = defaultdict[Unjudged, Counter[tuple[str, str]]](Counter)
         self._failed_open: Counter[str] = Counter()
@@ -180,7 +180,7 @@ class AuditLog:
         if (group, reference.resource) in IGNORED or group in _NEVER_STORED:
             return
         changed = [call for call in calls if call.mutated]
-        self._suspects.named = Changers.of([one for one in changed if not one.is_own])
+        self._mutators.named = Changers.of([one for one in changed if not one.is_own])
         self._shows_all |= event.level == SHOWS_ALL
         reason = self._reviewing.see(event, reference, changed)
         if reason is not None:

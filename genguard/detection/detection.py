@@ -20,6 +20,7 @@ from genguard.detection.damage import survives
 from genguard.detection.finding import Finding
 from genguard.detection.history import History
 from genguard.detection.ledger import Ledger
+from genguard.detection.mutators import Mutators
 from genguard.detection.observation import Observation
 from genguard.detection.question import Found, all_of, ask, judge
 from genguard.detection.questions import ALL
@@ -30,7 +31,6 @@ from genguard.detection.questions.numbers import Numbers
 from genguard.detection.questions.refused import Refusal, Refused
 from genguard.detection.questions.restless import AtRest
 from genguard.detection.reduce import Reviewed, reduce
-from genguard.detection.suspects import Suspects
 from genguard.detection.values import Shows, shows_of
 from genguard.detection.write import Outcome, Write
 
@@ -45,7 +45,7 @@ class Detection:
 
     def __init__(
         self,
-        suspects: Suspects | None = None,
+        mutators: Mutators | None = None,
         history: History | None = None,
         *,
         own_user: str = "",
@@ -59,14 +59,14 @@ class Detection:
         at_rest   nobody should write any more: who writes an object again and again is found
         """
         self._own_user: Final = own_user
-        self._suspects: Final = suspects or Suspects()
+        self._mutators: Final = mutators or Mutators()
         self._correlator: Final = Correlator()
         self.history: Final = History() if history is None else history
-        self.ledger: Final = Ledger(self._suspects)
+        self.ledger: Final = Ledger(self._mutators)
         self._refused: Final = Refused(self.history)
         self.honesty: Final = Numbers()
         with_history = Lives(self.history), Chases(self.history)
-        children = Children(self.history, self._suspects)
+        children = Children(self.history, self._mutators)
         mine = self.honesty, self._refused, children, *with_history
         asked = (*ALL, AtRest) if at_rest else ALL
         others = [one() for one in asked if one not in set(map(type, mine))]
@@ -109,7 +109,7 @@ class Detection:
                 reviewed,
                 now,
                 known,
-                self._suspects,
+                self._mutators,
                 key=key,
                 shows=shows_of(key.group, key.resource, self._shows),
                 is_last=self._correlator.is_last(phase, key),
@@ -143,9 +143,9 @@ class Detection:
         if was_refused:
             return True
         kind = _kind_of(key)
-        if not self._suspects.may_act(request, kind):
+        if not self._mutators.may_act(request, kind):
             return False
-        if self._suspects.named is not None:
+        if self._mutators.named is not None:
             return True  # who changed it is known, and no answer waits
         since, count = self._compared.get(kind, (now, 0))
         if now - since > _SECONDS_COMPARED:
@@ -167,7 +167,7 @@ class Detection:
 
     def is_slow(self, request: AdmissionRequest) -> bool:
         """Return whether `observe` may take long for any size: it may evaluate matchConditions."""
-        return self._suspects.asks_conditions(request)
+        return self._mutators.asks_conditions(request)
 
     def see(self, observation: Observation) -> None:
         """Take in what this process observed, in order, and judge the writes that it completes."""
@@ -256,7 +256,7 @@ class Detection:
         if is_creation and known and known[0].phase is not Phase.INTENT:
             return  # of another one in its place
         if known and not known[-1].shows_same_as(observation):
-            self._suspects.changed(_kind_of(observation.key))
+            self._mutators.changed(_kind_of(observation.key))
 
     def _judge(self, joined: Joined | Observation) -> None:
         if isinstance(joined, Observation):
@@ -264,7 +264,7 @@ class Detection:
             return
         write, observation = joined
         if write.outcome is not Outcome.UNSEEN:
-            self._suspects.tally.note(write)
+            self._mutators.tally.note(write)
         if write.operation is Operation.UPDATE and write.outcome not in _NEVER_STORED:
             self._judge_update(write)
         elif write.outcome is not Outcome.REFUSED or self.completeness.is_whole:
@@ -278,9 +278,9 @@ class Detection:
         if past is not None and past.shows(write):
             return  # an API server calls again after a broken connection
         if write.is_mutated:
-            self._suspects.changed(write.kind)
+            self._mutators.changed(write.kind)
         elif write.content.requested and write.content.webhook is not None:
-            self._suspects.record_unchanged(write.called.first, write.kind)
+            self._mutators.record_unchanged(write.called.first, write.kind)
         if write.missing:
             self.ledger.miss(write.object, write.subresource, write.time)
         is_of_status = write.has_outcome and write.subresource == "status"

@@ -8,11 +8,11 @@ import msgspec
 
 from genguard.detection.damage import Damage
 from genguard.detection.finding import STATES, Actor, Confidence, Severity, State
+from genguard.detection.mutators import Mutators
 from genguard.detection.observation import Seconds
 from genguard.detection.question import Blame, Signal
 from genguard.detection.questions import FINDINGS
 from genguard.detection.sample import is_complete, sample_of
-from genguard.detection.suspects import Suspects
 from genguard.detection.write import ObjectKey, Requester, Write, is_manager
 from genguard.objects.bounded import count_often
 from genguard.objects.metadata import rfc3339
@@ -145,7 +145,7 @@ class FindingState(msgspec.Struct, gc=False):
             self.next("at rest, damage left" if is_left else "at rest, none left")
 
     def take(
-        self, sign: Signal, write: Write, follows: Iterable[str], suspects: Suspects, ahead: float
+        self, sign: Signal, write: Write, follows: Iterable[str], mutators: Mutators, ahead: float
     ) -> None:
         """Count a sign of a write, and who may have made it.
 
@@ -170,7 +170,7 @@ class FindingState(msgspec.Struct, gc=False):
         for owner in follows:
             count_often(self.follows, owner, _MOST_COUNTED)
         asked = write.policies if sign.blame in _ASKED else ()
-        policies = ((x.name, x.is_sure and suspects.sets(x.name, sign.paths)) for x in asked)
+        policies = ((x.name, x.is_sure and mutators.sets(x.name, sign.paths)) for x in asked)
         webhooks: tuple[str, ...] = ()
         about: dict[str, Any] = {}
         if sign.blame in _MADE:
@@ -219,7 +219,7 @@ class FindingState(msgspec.Struct, gc=False):
         # A candidate that was not there for every sign cannot be the only one to blame.
         return tuple(sorted(names.intersection(*called) or names))
 
-    def actors(self, accused: Accused, suspects: Suspects, began: float) -> tuple[Actor, ...]:
+    def actors(self, accused: Accused, mutators: Mutators, began: float) -> tuple[Actor, ...]:
         """Return the actors, the likeliest first; `accused` are webhooks.
 
         began  when it did, as the time of day
@@ -236,7 +236,7 @@ class FindingState(msgspec.Struct, gc=False):
         is_sure = blames.isdisjoint((Blame.EITHER, Blame.SERVER))
         setters = {pair for pair, n in sets.items() if is_sure and 2 * n > writes[pair[1]]}
         likely = {policy for policy, _ in setters}
-        names = suspects.by_age({policy for policy, _ in sets}, began)
+        names = mutators.by_age({policy for policy, _ in sets}, began)
         users = []
         for one, _ in often.most_common(_MOST_NAMED):
             confidence = Confidence.CERTAIN

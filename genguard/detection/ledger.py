@@ -24,9 +24,9 @@ from genguard.detection.damage import Damage
 from genguard.detection.finding import Confidence, Finding, FoundObject, Severity
 from genguard.detection.finding_state import Accused, FindingState
 from genguard.detection.fix import repair_command
+from genguard.detection.mutators import Mutators, Shared
 from genguard.detection.observation import Seconds
 from genguard.detection.question import Blame, Signal
-from genguard.detection.suspects import Shared, Suspects
 from genguard.detection.write import ObjectKey, Write, is_manager, name_of
 from genguard.objects.metadata import rfc3339
 
@@ -53,8 +53,8 @@ Row = tuple[str, bytes]
 class Ledger:
     """All findings."""
 
-    def __init__(self, suspects: Suspects) -> None:
-        self._suspects: Final = suspects
+    def __init__(self, mutators: Mutators) -> None:
+        self._mutators: Final = mutators
         self._about: dict[ObjectName, dict[str, FindingState]] = {}
         """By object and id."""
         self.bytes = 0
@@ -99,7 +99,7 @@ class Ledger:
         entry = self._about.get(_name_of(where), {}).get(identity, fresh)
         if not entry.damage and write.time - entry.last > entry.window:
             entry = fresh
-        entry.take(sign, write, follows, self._suspects, self._ahead)
+        entry.take(sign, write, follows, self._mutators, self._ahead)
         entry.heard, entry.is_own = max(entry.last, self._now), True
         self._put(entry)
         self._shrink()
@@ -174,14 +174,14 @@ class Ledger:
 
         @cache
         def choose(detector: str, where: ResourceKind, names: tuple[str, ...]) -> Accused:
-            return self._suspects.accused(names, shared[detector], where)
+            return self._mutators.accused(names, shared[detector], where)
 
         for entry in entries:
             accused: Accused = ()
             if names := entry.webhooks:
                 where = entry.object
                 kind = ResourceKind(where.group, where.resource, entry.subresource)
-                names = self._suspects.by_age(names, entry.first + self._ahead)
+                names = self._mutators.by_age(names, entry.first + self._ahead)
                 accused = choose(entry.detector, kind, names)
                 self._is_told = self._is_told and len(names) <= 1
             told, cause = self._told.get(entry.id), causes.get(entry.id, "")
@@ -305,7 +305,7 @@ class Ledger:
         """Return a finding as it is told; who only follows another is not sure to blame."""
         where = FoundObject(*msgspec.structs.astuple(entry.object))
         began, missed = entry.first + self._ahead, entry.missed_since
-        actors, at = entry.actors(accused, self._suspects, began), rfc3339(began)
+        actors, at = entry.actors(accused, self._mutators, began), rfc3339(began)
         message = entry.message + (_NO_USERS if any(map(is_manager, entry.users)) else "")
         if why:
             blame = {"confidence": Confidence.POSSIBLE}
@@ -315,7 +315,7 @@ class Ledger:
         notes = [
             {"time": at, "actor": name, "note": f"{age[1]} {age[0]:.0f} s before the first sign"}
             for name in aged
-            if (age := self._suspects.age(name, began))
+            if (age := self._mutators.age(name, began))
         ]
         return Finding(
             id=entry.id,

@@ -13,8 +13,8 @@ import msgspec
 from genguard.admission.review import AdmissionRequest, JoinKey, Operation, Phase, ReviewedObject
 from genguard.detection.diff import Diff, compare, digests
 from genguard.detection.metadata import compare_metadata, created_metadata
+from genguard.detection.mutators import Mutators
 from genguard.detection.observation import VERSION, Observation
-from genguard.detection.suspects import Suspects
 from genguard.detection.values import NO_DIGEST, Digest, Shows, as_digest, digest_of
 from genguard.detection.write import NODE_USER, PODS
 from genguard.generation.custom import StatusSubresource
@@ -40,7 +40,7 @@ def reduce(
     reviewed: Reviewed,
     now: float,
     earlier: Sequence[Observation],
-    suspects: Suspects,
+    mutators: Mutators,
     *,
     key: JoinKey,
     shows: Shows,
@@ -73,12 +73,12 @@ def reduce(
         )
     if old is None or request.operation is Operation.CREATE:
         how = {"compares": compares, "was_refused": was_refused}
-        return _created(seen, request, new, earlier, suspects, **how)
+        return _created(seen, request, new, earlier, mutators, **how)
     sent, stored = new.metadata.resource_version, old.metadata.resource_version
     if sent and stored and sent != stored:
         return None if phase is Phase.OUTCOME else seen.stale(sent)
     return _updated(
-        seen, reviewed, old, new, earlier, suspects=suspects, shows=shows, is_last=is_last
+        seen, reviewed, old, new, earlier, mutators=mutators, shows=shows, is_last=is_last
     )
 
 
@@ -87,13 +87,13 @@ def _created(
     request: AdmissionRequest,
     new: ReviewedObject,
     earlier: Sequence[Observation],
-    suspects: Suspects,
+    mutators: Mutators,
     *,
     compares: bool,
     was_refused: bool,
 ) -> Observation:
     fields, key = _without_status(new.content), seen.key
-    called, implied = suspects.acting_in(seen.phase, request)
+    called, implied = mutators.acting_in(seen.phase, request)
     is_intent = seen.phase is Phase.INTENT
     # An attempt before this one may be without leaves.
     known = [seen.compared_fields for seen in earlier if seen.compared_fields.changes]
@@ -114,8 +114,8 @@ def _created(
         compared_metadata=metadata,
         state=Diff(compared.after, compared.after),
         called=None if is_intent else called,
-        unmet=suspects.unmet_in(request) if compares else None,
-        policies=suspects.policies_in(request) if compares and is_intent else (),
+        unmet=mutators.unmet_in(request) if compares else None,
+        policies=mutators.policies_in(request) if compares and is_intent else (),
         owner=read_owner_uid(new.metadata.owner_references),
         implied=implied,
         attempt=attempt,
@@ -130,12 +130,12 @@ def _updated(
     new: ReviewedObject,
     earlier: Sequence[Observation],
     *,
-    suspects: Suspects,
+    mutators: Mutators,
     shows: Shows,
     is_last: bool,
 ) -> Observation:
     request, prediction, status = reviewed
-    phase, (called, implied) = seen.phase, suspects.acting_in(seen.phase, request)
+    phase, (called, implied) = seen.phase, mutators.acting_in(seen.phase, request)
     if phase is Phase.INTENT or (phase is Phase.MUTATE and Phase.INTENT in implied):
         earlier = ()  # it begins a write, whatever else has its key
     stored, sent = _fields(request, old), _fields(request, new)
@@ -176,8 +176,8 @@ def _updated(
         generation=new.metadata.stored_generation,
         predicted=prediction.generation,
         called=None if phase is Phase.INTENT else called,
-        unmet=suspects.unmet_in(request) if new_parts and phase is not Phase.OUTCOME else None,
-        policies=suspects.policies_in(request) if asks else None,
+        unmet=mutators.unmet_in(request) if new_parts and phase is not Phase.OUTCOME else None,
+        policies=mutators.policies_in(request) if asks else None,
         implied=implied,
     )
 

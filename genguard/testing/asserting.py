@@ -262,7 +262,7 @@ def _find_in_fake(
         server_version=server.server_version,
         custom_resources=server.custom_resources,
     )
-    replay = Replay(options, server.suspects, at_rest=at_rest)
+    replay = Replay(options, server.mutators, at_rest=at_rest)
     return _judge(server.recording(writes), "the log of the fake API server", replay)
 
 

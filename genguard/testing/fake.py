@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from genguard.detection.suspects import Suspects
+from genguard.detection.mutators import Mutators
 from genguard.formats.documents import LONGEST_LINE, Unreadable, bounded, read_documents
 from genguard.generation.custom import CustomResource
 from genguard.generation.table import DEFAULT_SERVER_VERSION
@@ -219,9 +219,9 @@ class FakeApiServer:
             yield from _recorded(write)
 
     @property
-    def suspects(self) -> Suspects:
+    def mutators(self) -> Mutators:
         """The webhooks, for detectors."""
-        return self._chain.suspects
+        return self._chain.mutators
 
     @property
     def custom_resources(self) -> tuple[CustomResource, ...]:

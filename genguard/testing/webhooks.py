@@ -14,7 +14,7 @@ from urllib.error import URLError
 from genguard.admission.decode import decode_review
 from genguard.admission.matching import Registration, matched, read_configurations
 from genguard.converge.chain import Document, Link, Matches, NotCalledError, Passed, run
-from genguard.detection.suspects import Suspects
+from genguard.detection.mutators import Mutators
 from genguard.objects.selectors import Truth
 from genguard.testing.refusals import denied
 
@@ -111,9 +111,9 @@ class Chain:
         self._links: Final = [Link(webhook.name, webhook.reinvoked) for webhook in webhooks]
 
     @property
-    def suspects(self) -> Suspects:
+    def mutators(self) -> Mutators:
         """The webhooks as detectors know them."""
-        return Suspects(self._registered.values())
+        return Mutators(self._registered.values())
 
     def admit(self, review: Document) -> Document:
         """Return what the webhooks make of the object of a review.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from genguard.detection.detection import Detection
-from genguard.detection.suspects import Suspects
+from genguard.detection.mutators import Mutators
 from genguard.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
 from genguard.status.tracking import Tracking
 from tests.waiting import PATIENCE
@@ -187,7 +187,7 @@ async def serving(
     limits: Limits | None = None,
     record: Path | None = None,
     access: Access | None = None,
-    suspects: Suspects | None = None,
+    mutators: Mutators | None = None,
     watched: Iterable[str] = (),
     connected: bool = True,
     ops_tls: bool = False,
@@ -203,7 +203,7 @@ async def serving(
     """Start a service on free ports, with a certificate of its own in `folder`."""
     setup = ReviewSetup(options or ReviewOptions(generation_patch=GenerationPatch.NEVER))
     metrics = Metrics(setup.knows)
-    suspects = suspects or Suspects()
+    mutators = mutators or Mutators()
     settings = Settings(
         secure_port=0,
         ops_port=0,
@@ -213,7 +213,7 @@ async def serving(
         client_ca_file=client_ca_file,
         client_name=tuple(client_names),
     )
-    detecting = Detecting(Detection(suspects), {}, Tracking())
+    detecting = Detecting(Detection(mutators), {}, Tracking())
     role = {"role": "standby", "active": stands_by_for} if stands_by_for else {}
     setup.describe_server(
         lambda: {**about(metrics, "memory", detecting.detection.completeness, 0), **role}
@@ -221,7 +221,7 @@ async def serving(
     watching = Watching(watched, detecting.tracking)
     metrics.registry.register(TrackedMetrics(detecting.tracking, setup.knows))
     sources = Sources(
-        detecting, suspects, watching, metrics, setup.dependencies.about, connected, lambda: enforce
+        detecting, mutators, watching, metrics, setup.dependencies.about, connected, lambda: enforce
     )._replace(cluster="kind-shop" if connected else "")
     dashboard = Dashboard(sources)
     handler = AdmissionHandler(

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from genguard.admission.matching import ResourceKind, read_configurations
-from genguard.detection.suspects import Suspects
+from genguard.detection.mutators import Mutators
 from genguard.objects.selectors import Truth
 from tests.cases_loader import load
 from tests.contract.service import Running, serving
 from tests.costly_objects import costly_object
 from tests.reviews import clobbered, make_review
 from tests.unit.detection.test_actors import only_if
-from tests.unit.detection.test_suspects import OWN, hook
+from tests.unit.detection.test_mutators import OWN, hook
 from tests.waiting import PATIENCE, until
 from webhook.cel.evaluator import Evaluator
 
@@ -50,8 +50,8 @@ def write(over: str, version: int) -> dict[str, dict[str, Any]]:
     }
 
 
-def suspects(over: str, conditions: Any) -> Suspects:
-    found = Suspects(read_configurations(hooks(over)), conditions=conditions)
+def mutators(over: str, conditions: Any) -> Mutators:
+    found = Mutators(read_configurations(hooks(over)), conditions=conditions)
     found.changed(ResourceKind("apps", "deployments", "status"))
     return found
 
@@ -79,7 +79,7 @@ async def answered(run: Running) -> int:
 
 async def test_reviews_are_answered_while_conditions_are_evaluated(tmp_path):
     held = Held()
-    async with serving(tmp_path, suspects=suspects("numbers", held)) as run:
+    async with serving(tmp_path, mutators=mutators("numbers", held)) as run:
         await run.review(write("numbers", 1)["intent"], "/intent")
         await asyncio.to_thread(held.begun.wait, PATIENCE)
         assert [await answered(run) for _ in range(10)] == [200] * 10
@@ -90,7 +90,7 @@ async def test_reviews_are_answered_while_conditions_are_evaluated(tmp_path):
 async def test_reviews_are_answered_while_the_worst_conditions_are_evaluated(tmp_path, over):
     costly = sum(one["costly"] for one in CASES if one["over"] == over)
     with Evaluator() as evaluator:
-        async with serving(tmp_path, suspects=suspects(over, evaluator)) as run:
+        async with serving(tmp_path, mutators=mutators(over, evaluator)) as run:
             for version in range(3):
                 for phase, review in write(over, version).items():
                     await run.review(review, f"/{phase}")

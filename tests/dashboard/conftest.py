@@ -8,13 +8,13 @@ from playwright.async_api import Browser
 
 from tests.contract.service import Running, serving
 from tests.dashboard.browser import Visitor, chromium, visiting
-from tests.dashboard.stories import WATCHED, Story, suspects
+from tests.dashboard.stories import WATCHED, Story, mutators
 
 
 @pytest.fixture
 async def running(tmp_path: Path) -> AsyncIterator[Running]:
     """A server that nobody has asked yet."""
-    async with serving(tmp_path, suspects=suspects(), watched=WATCHED) as run:
+    async with serving(tmp_path, mutators=mutators(), watched=WATCHED) as run:
         yield run
 
 

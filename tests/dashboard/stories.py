@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from genguard.admission.matching import Registration, read_configurations
-from genguard.detection.suspects import Suspects
+from genguard.detection.mutators import Mutators
 from genguard.objects.fields import fields_of
 from tests.contract.service import Running
 from tests.reviews import KINDS, make_review
@@ -47,8 +47,8 @@ def configuration(name: str, webhook: str, path: str, *resources: str) -> dict[s
     return {"kind": "MutatingWebhookConfiguration", "metadata": {"name": name}, "webhooks": [hook]}
 
 
-def suspects() -> Suspects:
-    return Suspects(registered())
+def mutators() -> Mutators:
+    return Mutators(registered())
 
 
 class Story:

@@ -9,18 +9,18 @@ import pytest
 import yaml
 
 from genguard.admission.matching import read_configurations
-from genguard.detection.suspects import Suspects
+from genguard.detection.mutators import Mutators
 from genguard.review_setup import GenerationPatch, ReviewOptions
 from tests.contract.service import serving
 from tests.dashboard.browser import Visitor, visiting
-from tests.dashboard.stories import Story, configuration, suspects
+from tests.dashboard.stories import Story, configuration, mutators
 
 ENFORCE = "genguard install --ha --image registry.example.org/genguard:1"
 
 
-def two_suspects() -> Suspects:
+def two_mutators() -> Mutators:
     where = ("deployments", "deployments/status")
-    return Suspects(
+    return Mutators(
         read_configurations(
             [
                 configuration("0--genguard-intent", "intent.genguard.io", "/intent", *where),
@@ -37,11 +37,11 @@ async def look(tmp_path: Path, browser: Any) -> AsyncIterator[Any]:
     """Start a server in a mode, and return its story and a visitor."""
     open_now: list[Any] = []
 
-    async def start(mode: str, known: Suspects | None = None) -> tuple[Story, Visitor]:
+    async def start(mode: str, known: Mutators | None = None) -> tuple[Story, Visitor]:
         options = ReviewOptions(
             audit_only=mode == "audit-only", generation_patch=GenerationPatch.NEVER
         )
-        server = serving(tmp_path, options=options, suspects=known or suspects(), enforce=ENFORCE)
+        server = serving(tmp_path, options=options, mutators=known or mutators(), enforce=ENFORCE)
         run = await server.__aenter__()
         open_now.append(server)
         visit = visiting(browser, run.service.ops_port)
@@ -161,7 +161,7 @@ async def test_a_stanza_is_copied_as_the_lines_that_it_has(look: Any) -> None:
 
 
 async def test_of_several_webhooks_the_first_step_proves_which_it_is(look: Any) -> None:
-    story, visitor = await look("enforcing", two_suspects())
+    story, visitor = await look("enforcing", two_mutators())
     await cleared(story, is_restored=True)
     text = await open_only_finding(visitor, "observed-generation-cleared")
     assert "genguard trace deployments.apps/web -n shop" in text

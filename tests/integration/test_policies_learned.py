@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from genguard.admission.matching import BINDING, POLICY
-from genguard.detection.suspects import Suspects
+from genguard.detection.mutators import Mutators
 from genguard.review_setup import ReviewOptions, ReviewSetup
 from tests.controlplane.options import Options
 from tests.controlplane.plane import ControlPlane
@@ -64,17 +64,17 @@ def changes_of(rest: Rest, kind: str) -> AsyncGenerator[Change, None]:
 async def test_a_policy_is_learned_when_it_is_bound_and_forgotten_with_its_binding(
     apiserver: ControlPlane,
 ) -> None:
-    suspects, setup, metrics = Suspects(), ReviewSetup(ReviewOptions()), Metrics(lambda *_: True)
+    mutators, setup, metrics = Mutators(), ReviewSetup(ReviewOptions()), Metrics(lambda *_: True)
 
     def known() -> list[str]:
-        return [one.name for one in suspects.policies]
+        return [one.name for one in mutators.policies]
 
     async with (
         connected(str(apiserver.kubeconfig)) as api,
         follow_cluster(
             Rest(api),
             setup,
-            suspects,
+            mutators,
             coverage=Coverage(),
             metrics=metrics,
             supervisor=Supervisor(),

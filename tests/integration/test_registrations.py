@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from genguard.admission.matching import Writes, may_match
-from genguard.detection.suspects import Suspects
+from genguard.detection.mutators import Mutators
 from genguard.linting.checks.order import registrations_reverted
 from genguard.linting.lint import lint
 from tests.controlplane.client import Client, wait_until
@@ -60,12 +60,12 @@ def following(plane: ControlPlane) -> Iterator[Follower]:
 
     async def run() -> None:
         async with connected(str(plane.kubeconfig)) as api:
-            suspects = Suspects()
-            suspects.learn((), ())
+            mutators = Mutators()
+            mutators.learn((), ())
             made.append(
                 Follower(
                     Rest(api),
-                    suspects,
+                    mutators,
                     Leads(is_leader=True),
                     enforcing=False,
                     refused=lambda _: False,

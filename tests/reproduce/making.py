@@ -19,7 +19,7 @@ from genguard.testing import LoopError
 from tests.scenarios import recording
 from tests.scenarios.judging import _is_wanted, expectations
 from tests.unit.detection.evaluating import CONDITIONS
-from webhook.files.given import load_definitions, load_suspects
+from webhook.files.given import load_definitions, load_mutators
 
 EXPECTED = expectations()
 _SAME = ("detector", "resource", "name", "subresource", "severity", "causedBy")
@@ -28,9 +28,9 @@ LOOPS = [name for name, one in EXPECTED.items() if one.find]
 
 def new_replays(name: str) -> NewReplay:
     """What replays a scenario, with the registrations that were there."""
-    suspects = load_suspects(recording.webhooks_of(name), CONDITIONS)
+    mutators = load_mutators(recording.webhooks_of(name), CONDITIONS)
     options = ReviewOptions(custom_resources=load_definitions(recording.DEFINITIONS))
-    return lambda: Replay(options, suspects.anew())
+    return lambda: Replay(options, mutators.anew())
 
 
 def found_in(name: str, writes: list[RecordedWrite]) -> Finding:

@@ -13,7 +13,7 @@ from genguard.replay import Replay
 from genguard.review_setup import ReviewOptions
 from tests.scenarios import recording
 from tests.unit.detection.evaluating import CONDITIONS
-from webhook.files.given import load_definitions, load_suspects
+from webhook.files.given import load_definitions, load_mutators
 
 EXPECTATIONS = Path(__file__).with_name("expectations.yaml")
 REPEATS = 10
@@ -77,9 +77,9 @@ def expectations() -> dict[str, Expected]:
 def judge(lines: Iterable[bytes], webhooks: Path | None, server_version: str = "1.36") -> Result:
     """Replays reviews or audit events of a recording one by one, as they happened."""
     definitions = load_definitions(recording.DEFINITIONS)
-    suspects = None if webhooks is None else load_suspects(webhooks, CONDITIONS)
+    mutators = None if webhooks is None else load_mutators(webhooks, CONDITIONS)
     options = ReviewOptions(server_version=server_version, custom_resources=definitions)
-    run = Replay(options, suspects)
+    run = Replay(options, mutators)
     seen: dict[tuple[str, str, str], tuple[float, int]] = {}
     result = Result([])
     begun: float | None = None

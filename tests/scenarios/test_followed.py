@@ -18,7 +18,7 @@ from tests.scenarios import recording
 from tests.scenarios.distorting import encoded
 from tests.scenarios.judging import complaints, expectations, judge
 from tests.unit.detection.evaluating import CONDITIONS
-from webhook.files.given import load_suspects
+from webhook.files.given import load_mutators
 
 EXPECTED = expectations()
 _MUTATING = {Phase.INTENT: "0--genguard-intent", Phase.MUTATE: "zzzzzz-genguard-mutate"}
@@ -32,13 +32,13 @@ Line = dict[str, Any]
 def follow(name: str, folder: Path, *, enforcing: bool) -> tuple[Path, list[Line]]:
     """Return the narrowed registrations of a recording, and the reviews that still arrive."""
     path = recording.webhooks_of(name)
-    suspects = load_suspects(path, CONDITIONS)
+    mutators = load_mutators(path, CONDITIONS)
     listed = json.loads(path.read_text())
     hooks = {
         one["metadata"]["name"]: one["webhooks"] for one in listed["items"] if "webhooks" in one
     }
     outcome, rules = hooks[_OUTCOME][0]["rules"], {}
-    needs = needs_of(outcome, suspects.may_change, enforcing=enforcing, refused=_refused(name))
+    needs = needs_of(outcome, mutators.may_change, enforcing=enforcing, refused=_refused(name))
     for phase, own in _MUTATING.items():
         hook = hooks[own][0]
         hook["rules"] = rules[phase] = rules_of(phase, outcome, hook["rules"], needs)

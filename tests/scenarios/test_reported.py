@@ -9,7 +9,7 @@ import yaml
 from genguard.replay import Replay
 from genguard.review_setup import ReviewOptions
 from tests.unit.detection.evaluating import CONDITIONS
-from webhook.files.given import load_definitions, load_suspects
+from webhook.files.given import load_definitions, load_mutators
 
 FOLDER = Path(__file__).with_name("reported")
 WANTED = yaml.safe_load(FOLDER.with_suffix(".yaml").read_text())
@@ -23,8 +23,8 @@ def test_a_reported_incident_is_found_and_blames_nobody_else(file: str):
     name = file.partition(".")[0]
     registered = FOLDER / f"{name}.webhooks.json"
     options = ReviewOptions(custom_resources=load_definitions(FOLDER / "crds.json"))
-    suspects = load_suspects(registered, CONDITIONS) if registered.exists() else None
-    run = Replay(options, suspects)
+    mutators = load_mutators(registered, CONDITIONS) if registered.exists() else None
+    run = Replay(options, mutators)
     lines = gzip.decompress(FILES[file].read_bytes()).splitlines()
     assert all(one["type"] == "review" for one in run.lines(lines, file))
     assert not run.unreadable

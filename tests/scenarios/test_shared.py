@@ -10,15 +10,15 @@ from msgspec.structs import replace
 
 from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
+from genguard.detection.mutators import Mutators
 from genguard.detection.observation import decode_observation, encode_observation
 from genguard.detection.reduce import Reviewed
-from genguard.detection.suspects import Suspects
 from genguard.review import review
 from genguard.review_setup import ReviewOptions, ReviewSetup
 from tests.scenarios import recording
 from tests.scenarios.catalogue import catalogue
 from tests.unit.detection.evaluating import CONDITIONS
-from webhook.files.given import load_definitions, load_suspects
+from webhook.files.given import load_definitions, load_mutators
 from webhook.store.replicas import SECONDS_ON_THE_WAY, ObservationQueue
 
 DEPENDENCIES = ReviewSetup(
@@ -26,8 +26,8 @@ DEPENDENCIES = ReviewSetup(
 ).dependencies
 
 
-def suspects(name: str) -> Suspects:
-    return load_suspects(recording.webhooks_of(name), CONDITIONS)
+def mutators(name: str) -> Mutators:
+    return load_mutators(recording.webhooks_of(name), CONDITIONS)
 
 
 SOON_OVER = frozenset({"custom-status-removed-beside-a-condition-that-is-false"})
@@ -49,8 +49,8 @@ def reviews(name: str) -> Iterator[tuple[Phase, Reviewed, float]]:
 @pytest.mark.parametrize("name", sorted(catalogue()))
 def test_a_leader_finds_in_the_observations_of_all_replicas_what_one_process_finds(name):
     """Replicas that do not lead know nothing of a write but what they see of it."""
-    alone, leader = (Detection(suspects(name)) for _ in range(2))
-    replicas = [Detection(suspects(name)) for _ in range(3)]
+    alone, leader = (Detection(mutators(name)) for _ in range(2))
+    replicas = [Detection(mutators(name)) for _ in range(3)]
     came: list[tuple[float, int, bytes]] = []
     now = 0.0
     for (phase, reviewed, now), nearest in zip(reviews(name), cycle(replicas), strict=False):

@@ -5,11 +5,11 @@ from hypothesis import strategies as st
 
 from genguard.admission.matching import Writes, may_match, read_configurations
 from genguard.admission.review import Phase
-from genguard.detection.suspects import Suspects
+from genguard.detection.mutators import Mutators
 from genguard.needed_phases import needs_of, rules_of
 from tests.cases_loader import Case, table
 from tests.unit.detection.policies import rule
-from tests.unit.detection.test_suspects import hook
+from tests.unit.detection.test_mutators import hook
 from tests.unit.manifest_files import registrations
 
 WATCHED = registrations()["outcome"]["webhooks"][0]["rules"]
@@ -36,9 +36,9 @@ def test_a_write_needs_the_phases_that_can_show_or_repair_something(case: Case) 
         [hook("mmm", rules=[rule() | case.get("other", {"resources": []})])]
     )
     refused, enforcing = case.get("refused", False), case.get("enforcing", False)
-    mutators = Suspects(others).may_change
+    may_change = Mutators(others).may_change
     how = {"enforcing": enforcing, "always": case.get("always", False)}
-    needs = needs_of(WATCHED, mutators, **how, refused=lambda _: refused)
+    needs = needs_of(WATCHED, may_change, **how, refused=lambda _: refused)
     (found,) = [one for one in needs if one.writes == STATUS]
     assert [one.value for one in found.phases] == case["phases"], case.because
     assert found.is_repaired is case.get("repaired", False), case.because

@@ -14,7 +14,7 @@ from webhook.cli.audit_logs import find_audit_log, printed_by
 from webhook.cli.files import MAX_LINE, UnreadFileError, lines_of, of_recording, open_named
 from webhook.cli.options import OUTPUT, verb
 from webhook.cli.output import object_line, tell, with_margin
-from webhook.files.given import load_definitions, load_suspects
+from webhook.files.given import load_definitions, load_mutators
 
 
 @verb()
@@ -37,7 +37,7 @@ def replay(
     evaluator = click.get_current_context().with_resource(Evaluator())
     definitions = load_definitions(crds) if crds else ()
     options = ReviewOptions(server_version=server_version, custom_resources=definitions)
-    run = Replay(options, load_suspects(webhooks, evaluator))
+    run = Replay(options, load_mutators(webhooks, evaluator))
     write = object_line if output == "json" else as_row
     opened = open_named if files else printed_by
     files = files or find_audit_log()

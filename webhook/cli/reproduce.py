@@ -21,7 +21,7 @@ from webhook.cel.evaluator import Evaluator
 from webhook.cli.files import MAX_LINE, lines_of, of_recording
 from webhook.cli.options import FINDING, finding_id, verb
 from webhook.cli.output import tell
-from webhook.files.given import load_definitions, load_suspects
+from webhook.files.given import load_definitions, load_mutators
 
 _NAMED = 5
 
@@ -60,10 +60,10 @@ def reproduce(
     options = ReviewOptions(
         audit_only=True, server_version=server_version, custom_resources=definitions
     )
-    suspects = load_suspects(webhooks, evaluator)
+    mutators = load_mutators(webhooks, evaluator)
 
     def new_replay() -> Replay:
-        return Replay(options, suspects.anew())
+        return Replay(options, mutators.anew())
 
     _ = new_replay()  # says at once what is no version of a server
     writes = list(_recorded(files, max_line))

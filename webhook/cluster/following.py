@@ -21,7 +21,7 @@ from genguard.admission.matching import (
     read_configurations,
     read_policies,
 )
-from genguard.detection.suspects import Suspects
+from genguard.detection.mutators import Mutators
 from genguard.generation.custom import BadDefinitionError, CustomResource, from_definition
 from genguard.objects.served import resource_name
 from genguard.versions import NEVER_WATCHED, SENT_TO_NO_WEBHOOK, Versions
@@ -89,13 +89,13 @@ def _labels(namespace: dict[str, Any]) -> Mapping[str, str]:
 async def follow_cluster(
     rest: Rest,
     setup: "ReviewSetup",
-    suspects: Suspects,
+    mutators: Mutators,
     *,
     coverage: Coverage,
     metrics: "Metrics",
     supervisor: Supervisor,
 ) -> AsyncIterator[None]:
-    """Have `setup`, `suspects` and `coverage` learn what the cluster has, at each change, too.
+    """Have `setup`, `mutators` and `coverage` learn what the cluster has, at each change, too.
 
     Waits ten seconds at most for version and CRDs: a webhook must start while the API server is
     down, since the API server may be waiting for the webhook.
@@ -120,7 +120,7 @@ async def follow_cluster(
         coverage.changed()
 
     def on_webhooks(found: tuple[Mapping[str, Any], ...]) -> None:
-        suspects.learn(registered=read_configurations(found))
+        mutators.learn(registered=read_configurations(found))
 
     # A policy acts through its bindings: a change of either is a change of both.
     bound: dict[str, tuple[Mapping[str, Any], ...]] = {}
@@ -128,7 +128,7 @@ async def follow_cluster(
     def on_policies(kind: str, found: tuple[Mapping[str, Any], ...]) -> None:
         bound[kind] = found
         if len(bound) == len(POLICY_PLURALS):
-            suspects.learn(policies=read_policies((*bound[POLICY], *bound[BINDING])))
+            mutators.learn(policies=read_policies((*bound[POLICY], *bound[BINDING])))
 
     metrics.gauge("genguard_cluster_known", lambda: float(is_known.is_set()))
     followed: dict[str, tuple[str | Locate, Callable[[Change], None]]] = {

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from genguard.admission.matching import EVERYTHING, Rule, Writes, may_match
 from genguard.admission.review import Phase
-from genguard.detection.suspects import Suspects
+from genguard.detection.mutators import Mutators
 from genguard.generation.custom import CustomResource
 from genguard.linting.hook import FOLLOWED, GENGUARD, read_hooks
 from genguard.needed_phases import Need, custom_writes, needs_of, rules_for, rules_of, writes_of
@@ -82,7 +82,7 @@ class Follower:
     """
 
     calls: Rest
-    suspects: Suspects
+    mutators: Mutators
     leadership: Leadership
     enforcing: bool
     refused: Callable[[Writes], bool]
@@ -104,7 +104,7 @@ class Follower:
 
     async def step(self) -> float:
         """Look, if webhooks and policies are known. Raises as `look` does."""
-        if self.suspects.is_known:
+        if self.mutators.is_known:
             await self.look()
         return LOOK_SECONDS
 
@@ -120,7 +120,7 @@ class Follower:
         custom = custom_writes(self.custom(), outcome)
         needs = needs_of(
             outcome,
-            self.suspects.may_change,
+            self.mutators.may_change,
             enforcing=self.enforcing,
             always=self.always,
             refused=self.refused,

@@ -169,7 +169,7 @@ async def _whole(context: PageContext, found: Sequence[Finding]) -> tuple[Findin
     detection = sources.detecting.detection
     samples = detection.ledger.samples({finding.id for finding in found})
     histories = detection.history.snapshot() if sources.detecting.judges else None
-    registered = sources.suspects.registered
+    registered = sources.mutators.registered
     enforcing = sources.about().get("mode") == "enforcing"
     installation = Installation(enforcing, sources.enforce(), sources.connected)
 

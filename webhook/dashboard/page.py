@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 import aiohttp
 from aiohttp import web
 
-from genguard.detection.suspects import Suspects
+from genguard.detection.mutators import Mutators
 from genguard.objects.shown import json_line
 from webhook.cluster.coverage import Coverage
 from webhook.cluster.registrations import Registrations
@@ -135,7 +135,7 @@ class Sources(NamedTuple):
     """
 
     detecting: Detecting
-    suspects: Suspects
+    mutators: Mutators
     watching: Watching
     metrics: Metrics
     about: Callable[[], Mapping[str, str]]

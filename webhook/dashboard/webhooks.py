@@ -119,8 +119,8 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
         namespace=query.get("namespace", "").strip(),
         name=EVERYTHING,
     )
-    suspects = context.sources.suspects
-    others = {other.name for other in suspects.others}
+    mutators = context.sources.mutators
+    others = {other.name for other in mutators.others}
     findings = context.sources.detecting.findings()
     named = await context.queue.in_thread(lambda: _named(findings))
     links = [
@@ -131,27 +131,27 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
             role=_role(one, known, is_between=one.name in others),
             failure_policy=one.failure_policy,
             timeout_seconds=one.timeout_seconds,
-            unchanged=suspects.unchanged_calls(one.name),
+            unchanged=mutators.unchanged_calls(one.name),
             changed=sum(each.count for each, how in known if how is Confidence.CERTAIN),
             findings=tuple(_open(known, now)),
-            deeds=tuple(suspects.tally.of(one.name)),
+            deeds=tuple(mutators.tally.of(one.name)),
             phase=one.phase,
             reinvoked=one.reinvoked,
             rules=tuple(_rule_text(rule) for rule in one.match.rules),
             depends_on=tuple(_depends(one, write)),
         )
-        for position, one in enumerate(suspects.registered, 1)
+        for position, one in enumerate(mutators.registered, 1)
         if not resource or _may_act(one, write)
         for known in (named.get(one.name, ()),)
     ]
     policies = [
-        policy.name for policy in suspects.policies if not resource or _may_act(policy, write)
+        policy.name for policy in mutators.policies if not resource or _may_act(policy, write)
     ]
     found = context.sources.registrations()
     model = WebhooksPage(
         tuple(policies[:_MOST]),
         tuple(links[:_MOST]),
-        len(suspects.registered),
+        len(mutators.registered),
         context.sources.connected,
         tuple(_followed(found, write if resource else None)),
         found.reverted_by,

@@ -19,7 +19,7 @@ from certs.pem import MalformedPEMError, read_certificates
 from genguard.admission.matching import Writes, read_configurations
 from genguard.admission.review import Phase
 from genguard.detection.finding import Severity, labels_of
-from genguard.detection.suspects import Suspects
+from genguard.detection.mutators import Mutators
 from genguard.generation.strategy import UnknownServerVersionError, parse_version
 from genguard.linting.checks.order import order_genguard, registrations_reverted
 from genguard.linting.hook import FOLLOWED, MUTATING
@@ -194,7 +194,7 @@ def _wanted(found: Found, facts: Facts) -> set[Call]:
         return calls
     needs = needs_of(
         items(outcome.hook.body.get("rules")),
-        Suspects(read_configurations(facts.configurations)).may_change,
+        Mutators(read_configurations(facts.configurations)).may_change,
         enforcing=facts.deployment is not None and mode_of(facts.deployment) == "enforcing",
     )
     needed = {need.writes for need in needs if found.phase in need.phases}

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from genguard.admission.matching import Conditions, read_configurations, read_policies
-from genguard.detection.suspects import Suspects
+from genguard.detection.mutators import Mutators
 from genguard.formats.documents import LONGEST_LINE, ReadObject, Unreadable, bounded, read_documents
 from genguard.generation.custom import BadDefinitionError, CustomResource, from_definition
 
@@ -45,15 +45,15 @@ _REGISTRATIONS: Final = frozenset(
 )
 
 
-def load_suspects(webhooks: Path | None, conditions: Conditions) -> Suspects:
+def load_mutators(webhooks: Path | None, conditions: Conditions) -> Mutators:
     """Read the mutating webhooks and policies of --webhooks, which may hold validating ones, too.
 
     Raises BadFileError.
     """
     if webhooks is None:
-        return Suspects(conditions=conditions)
+        return Mutators(conditions=conditions)
     documents = list(_items(webhooks, "--webhooks", _REGISTRATIONS))
-    return Suspects(read_configurations(documents), read_policies(documents), conditions)
+    return Mutators(read_configurations(documents), read_policies(documents), conditions)
 
 
 def read_of_kind(path: Path, flag: str, kind: str) -> tuple[dict[str, Any], ...]:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from genguard.detection.detection import Detection
+from genguard.detection.mutators import Mutators
 from genguard.detection.questions.numbers import HOW
-from genguard.detection.suspects import Suspects
 from genguard.detection.values import Shows
 from genguard.review_setup import ReviewSetup
 from genguard.status.tracking import Tracking
@@ -82,10 +82,10 @@ class App:
 
         # What is found in writes.
         self._evaluator: Final = stack.enter_context(Evaluator())
-        self.suspects: Final = Suspects(conditions=self._evaluator)
+        self.mutators: Final = Mutators(conditions=self._evaluator)
         self.coverage: Final = Coverage()
         self.detection: Final = Detection(
-            self.suspects,
+            self.mutators,
             own_user=own_user,
             shows=Shows.ALL if settings.show_values else Shows.PLAIN,
         )
@@ -245,7 +245,7 @@ class App:
         settings, cluster, pods = self.settings, self.cluster, self.pods
         sources = Sources(
             detecting,
-            self.suspects,
+            self.mutators,
             self.watching,
             self.metrics,
             self.setup.dependencies.about,

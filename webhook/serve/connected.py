@@ -79,7 +79,7 @@ class ConnectedCluster:
             follow_cluster(
                 rest,
                 app.setup,
-                app.suspects,
+                app.mutators,
                 coverage=app.coverage,
                 metrics=metrics,
                 supervisor=supervisor,
@@ -182,7 +182,7 @@ class ConnectedCluster:
         app, refused = self._app, RefusedWrites(self.rest)
         follower = Follower(
             self.rest,
-            app.suspects,
+            app.mutators,
             leadership,
             enforcing=not app.settings.audit_only,
             refused=refused.is_refused,
@@ -193,7 +193,7 @@ class ConnectedCluster:
         reverted = "genguard_registrations_reverted"
         app.metrics.gauge(reverted, lambda: float(bool(follower.registered.reverted_by)))
         following = Reconciler("registrations that follow need", follower.step)
-        app.suspects.on_change = refused.changed = following.wake
+        app.mutators.on_change = refused.changed = following.wake
         await self._run(following)
         await self._run(Reconciler("look at refused writes", refused.step, leadership))
         return follower

@@ -15,9 +15,9 @@ import msgspec
 
 from genguard.admission.review import Operation, Phase
 from genguard.detection.history import History, ObjectHistory
+from genguard.detection.mutators import Mutators
 from genguard.detection.observation import Observation
 from genguard.detection.question import DECLARED, Answers, Blame, Question, signal
-from genguard.detection.suspects import Suspects
 from genguard.detection.values import Digest, digest_of
 from genguard.detection.write import NAMES, NODE_USER, ObjectKey, Requester, Write
 from genguard.objects.bounded import Bounded
@@ -68,10 +68,10 @@ class Children(Question):
 
     findings: ClassVar = (ENDLESS,)
 
-    def __init__(self, history: History, suspects: Suspects) -> None:
-        """`history` tells when an owner was changed, `suspects` what is shown of a kind."""
+    def __init__(self, history: History, mutators: Mutators) -> None:
+        """`history` tells when an owner was changed, `mutators` what is shown of a kind."""
         self._history: Final = history
-        self._suspects: Final = suspects
+        self._mutators: Final = mutators
         self._series: Final[Bounded[int, _Series]] = Bounded(_MOST_SERIES)
         self._rejected: Final[Bounded[str, _Rejected]] = Bounded(_MOST_SERIES)
         """Pods in a row that never ran, by owner."""
@@ -127,7 +127,7 @@ class Children(Question):
         seconds = write.time - found.since
         is_changed = found.changed == found.count >= _MOST_CHANGED and seconds <= _SECONDS_CHANGED
         is_endless = found.count >= _MOST and (is_generated or seconds >= _SECONDS_NAMED)
-        if not (is_changed or is_endless) or not self._suspects.shows_deletions(write.kind):
+        if not (is_changed or is_endless) or not self._mutators.shows_deletions(write.kind):
             return
         said = f"{write.requester.user} has made {found.count} {kind} for one owner, and none went"
         blame = Blame.REQUESTER

@@ -39,9 +39,9 @@ from genguard.admission.matching import ResourceKind
 from genguard.admission.review import JoinKey, Operation, Phase, WireRequest
 from genguard.detection.diff import together
 from genguard.detection.history import History, ObjectHistory
+from genguard.detection.mutators import MOST_PLACES
 from genguard.detection.observation import Observation
 from genguard.detection.question import DECLARED, Answers, Blame, Question, own, signal
-from genguard.detection.suspects import MOST_PLACES
 from genguard.detection.values import NO_DIGEST, Digest
 from genguard.detection.write import NODE_USER, PODS, ObjectKey, Outcome, Write, is_manager, name_of
 from genguard.objects.bounded import Bounded

@@ -19,7 +19,7 @@ from genguard.objects.selectors import Truth
 from tests.cases_loader import Case, table
 from tests.reviews import make_review
 from tests.unit.detection.policies import BEGAN, apply, binding, born, patch, policy, rule
-from tests.unit.detection.test_suspects import hook
+from tests.unit.detection.test_mutators import hook
 
 LABELLED = {"metadata": {"labels": {"a": "b"}}}
 WRITE = Matched("apps", "v1", "deployments", "", "UPDATE", "shop", "web", b'{"a": "b"}', b"")

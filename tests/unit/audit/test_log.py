@@ -79,7 +79,7 @@ def of_kind(group, resource):
     return events
 
 
-def test_genguard_is_no_suspect():
+def test_genguard_is_not_among_them():
     log, by = found(
         *cleared(3, {"hook": ("zzzzzz-genguard-mutate", "mutate.genguard.io"), **CLEARS})
     )

@@ -6,10 +6,10 @@ from http import HTTPStatus
 
 from genguard.admission.matching import Writes, may_match, read_configurations
 from genguard.admission.review import Phase
-from genguard.detection.suspects import Suspects
+from genguard.detection.mutators import Mutators
 from genguard.generation.custom import CustomResource, StatusSubresource
 from tests.unit.cluster.objects import Leads
-from tests.unit.detection.test_suspects import hook
+from tests.unit.detection.test_mutators import hook
 from tests.unit.manifest_files import registrations
 from webhook.cluster.registrations import KEPT_SECONDS, LEFT_SECONDS, LOOK_SECONDS, Follower
 from webhook.cluster.rest import RefusedError
@@ -58,13 +58,13 @@ class Api:
 class Scene:
     def __init__(self, *, enforcing=False, is_leader=True) -> None:
         self.now = 0.0
-        self.api, self.suspects, self.leads = Api(), Suspects(), Leads(is_leader=is_leader)
+        self.api, self.mutators, self.leads = Api(), Mutators(), Leads(is_leader=is_leader)
         self.refused: set[Writes] = set()
         self.custom: tuple[CustomResource, ...] = ()
         self.whole = deepcopy(self.api.found)
         self.follower = Follower(
             self.api,
-            self.suspects,
+            self.mutators,
             self.leads,
             enforcing=enforcing,
             refused=self.refused.__contains__,
@@ -89,7 +89,7 @@ def test_where_genguard_only_repairs_it_is_called_for_what_loses_a_value():
     scene = Scene(enforcing=True)
     scene.narrow()
     assert [one for one in HOOKS if scene.api.has(one)] == ["repair", "outcome"]
-    scene.suspects.learn(read_configurations([hook("mmm")]))
+    scene.mutators.learn(read_configurations([hook("mmm")]))
     scene.look()
     assert [one for one in HOOKS if scene.api.has(one)] == ["intent", "mutate", "outcome"]
 
@@ -101,14 +101,14 @@ def test_a_custom_resource_is_registered_for_where_somebody_changes_it_or_gengua
         scene.narrow()
         called = [one for one in HOOKS if scene.api.has(one, Writes("x.io", "as/status", "UPDATE"))]
         assert called == ["repair"] * enforcing
-        scene.suspects.learn(read_configurations([hook("mmm", ("as",))]))
+        scene.mutators.learn(read_configurations([hook("mmm", ("as",))]))
         scene.look()
         for operation in ("CREATE", "UPDATE"):
             made = Writes("x.io", "as", operation)
             called = [one for one in HOOKS if scene.api.has(one, made)]
             assert called == ["intent", "mutate", "changed"]
         assert scene.api.has("changed", Writes("x.io", "as", "DELETE"))
-        scene.suspects.learn(())
+        scene.mutators.learn(())
         scene.narrow()
         assert not scene.api.has("changed", made)
 
@@ -176,11 +176,11 @@ def test_an_installation_that_proves_all_phases_again_is_no_revert():
 
 def test_nothing_is_looked_at_before_webhooks_and_policies_are_known():
     scene, woken = Scene(), list[bool]()
-    scene.suspects.on_change = lambda: woken.append(True)
-    scene.suspects.learn(registered=())
+    scene.mutators.on_change = lambda: woken.append(True)
+    scene.mutators.learn(registered=())
     assert asyncio.run(scene.follower.step()) == LOOK_SECONDS
     assert not scene.follower.registered.needs
-    scene.suspects.learn(policies=())
+    scene.mutators.learn(policies=())
     asyncio.run(scene.follower.step())
     assert scene.follower.registered.needs
     assert woken == [True, True]

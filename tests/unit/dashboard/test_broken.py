@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from genguard.detection.detection import Detection
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
-from genguard.detection.suspects import Suspects
+from genguard.detection.mutators import Mutators
 from genguard.status.counts import ResourceKind
 from genguard.status.tracked_state import Milestone, TrackedState
 from genguard.status.tracking import Tracking
@@ -48,10 +48,10 @@ class Scene:
         metrics.last_review = NOW
         self.watching = Watching(("pods",), self.tracking)
         self.watching.current("pods", is_current=True)
-        suspects = Suspects()
+        mutators = Mutators()
         clock = Clock(lambda: NOW - 30, lambda: 0.0)
-        detecting = Detecting(Detection(suspects), {}, self.tracking, clock=clock)
-        self.sources = Sources(detecting, suspects, self.watching, metrics, dict, connected=True)
+        detecting = Detecting(Detection(mutators), {}, self.tracking, clock=clock)
+        self.sources = Sources(detecting, mutators, self.watching, metrics, dict, connected=True)
 
     def put(
         self,

@@ -33,7 +33,7 @@ def context(*found: Finding, mode="enforcing", samples=(), judges=True):
         detecting=SimpleNamespace(
             findings=lambda: found, detection=detection, tracking=Tracking(), judges=judges
         ),
-        suspects=SimpleNamespace(registered=()),
+        mutators=SimpleNamespace(registered=()),
         watching=None,
         metrics=None,
         about=lambda: {"mode": mode},

@@ -7,11 +7,11 @@ import pytest
 from genguard.admission.matching import ResourceKind, Writes, read_configurations, read_policies
 from genguard.admission.review import Phase
 from genguard.detection.finding import Actor, Confidence
-from genguard.detection.suspects import Suspects
+from genguard.detection.mutators import Mutators
 from genguard.needed_phases import Need
 from tests.unit.alerts.findings import finding
 from tests.unit.detection.story import Story
-from tests.unit.detection.test_suspects import OWN, hook
+from tests.unit.detection.test_mutators import OWN, hook
 from webhook.cluster.registrations import Registrations
 from webhook.dashboard.page import BadQueryError, PageContext
 from webhook.dashboard.webhooks import Role, load
@@ -22,9 +22,9 @@ STATUS = {"resource": "deployments.apps", "subresource": "status", "namespace": 
 
 class Sources:
     def __init__(
-        self, suspects, *, connected=True, findings=(), registrations=Registrations
+        self, mutators, *, connected=True, findings=(), registrations=Registrations
     ) -> None:
-        self.suspects = suspects
+        self.mutators = mutators
         self.connected = connected
         self.registrations = registrations
         self.detecting = SimpleNamespace(findings=lambda: findings)
@@ -36,9 +36,9 @@ class Queue:
 
 
 async def chain(*hooks: dict, query=STATUS, policies=(), **more):
-    suspects = Suspects(read_configurations([*OWN, *hooks]), read_policies(policies))
-    suspects.record_unchanged(["mmm/h.example.org"], WHERE)
-    seen = await load(PageContext(Sources(suspects, **more), None, Queue()), query, 0.0)
+    mutators = Mutators(read_configurations([*OWN, *hooks]), read_policies(policies))
+    mutators.record_unchanged(["mmm/h.example.org"], WHERE)
+    seen = await load(PageContext(Sources(mutators, **more), None, Queue()), query, 0.0)
     return seen.model
 
 
@@ -125,7 +125,7 @@ async def test_it_tells_what_a_webhook_does_to_each_kind_and_in_which_share_of_t
     left = {"containers": [{"name": "c", "image": "b"}], "initContainers": [{"name": "proxy"}]}
     story.play({**step, "times": 3, "asks": {"spec": asked}, "left": {"spec": left}})
     story.play({**step, "times": 2, "at": 40, "asks": {"spec": {"a": 1}}})
-    page = await load(PageContext(Sources(story.suspects), None, Queue()), {}, 0.0)
+    page = await load(PageContext(Sources(story.mutators), None, Queue()), {}, 0.0)
     (one,) = [one for one in page.model.webhooks if one.configuration == "once"]
     (deeds,) = one.deeds
     assert (deeds.operation, deeds.resource) == ("CREATE", "pods")

@@ -9,9 +9,9 @@ from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
 from genguard.detection.finding import Finding
 from genguard.detection.ledger import Ledger, Row
+from genguard.detection.mutators import Mutators
 from genguard.detection.observation import Observation
 from genguard.detection.reduce import Reviewed
-from genguard.detection.suspects import Suspects
 from genguard.detection.write import Write
 from genguard.review import Dependencies, review
 from tests.reviews import judge, make_review
@@ -56,8 +56,8 @@ def see(detection: Detection, phase: Phase, one: Reviewed, now: float) -> None:
 class Judging(Detection):
     """Keeps the writes that it judges."""
 
-    def __init__(self, suspects: Suspects | None = None, **more: Any) -> None:
-        super().__init__(suspects, **more)
+    def __init__(self, mutators: Mutators | None = None, **more: Any) -> None:
+        super().__init__(mutators, **more)
         self.writes: list[Write] = []
 
     def _judge_update(self, write: Write) -> None:

@@ -9,7 +9,7 @@ from webhook.cel.programs import holds
 
 
 class Evaluated:
-    """The conditions of a Suspects, without the worker and its limits."""
+    """The conditions of a Mutators, without the worker and its limits."""
 
     def evaluate(
         self, expressions: Iterable[str], request: AdmissionRequest

@@ -9,13 +9,13 @@ from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
 from genguard.detection.finding import Finding
 from genguard.detection.ledger import Row
-from genguard.detection.suspects import Suspects
+from genguard.detection.mutators import Mutators
 from genguard.generation import CustomResource, StatusSubresource
 from tests.reviews import KINDS, judge, make_review
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, reviewed, rows_of, see
 from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.policies import apply, binding, patch, policy, rule
-from tests.unit.detection.test_suspects import hook
+from tests.unit.detection.test_mutators import hook
 
 PRESENT, ABSENT, UNKNOWN = StatusSubresource
 _EVERYTHING: Final = ("*", "*/*")
@@ -67,10 +67,10 @@ class Story:
         self, *only: str, resource: str, found: dict[str, Any], at_rest: bool = False
     ) -> None:
         hooks = hook("once", _EVERYTHING), hook("twice", _EVERYTHING, reinvocationPolicy="IfNeeded")
-        self.suspects = Suspects(
+        self.mutators = Mutators(
             read_configurations(hooks), read_policies([_PINS, binding()]), conditions=CONDITIONS
         )
-        self.detection = Detection(self.suspects, at_rest=at_rest)
+        self.detection = Detection(self.mutators, at_rest=at_rest)
         self._only = only
         self._usual = self._resource = resource
         self._numbers = itertools.count(1)

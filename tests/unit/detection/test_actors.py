@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from genguard.admission.matching import ResourceKind, read_configurations, read_policies
 from genguard.detection.detection import Detection
 from genguard.detection.ledger import Ledger
+from genguard.detection.mutators import Mutators
 from genguard.detection.question import Blame, Signal
-from genguard.detection.suspects import Suspects
 from genguard.detection.write import Acted, Requester
 from tests.cases_loader import Case, table
 from tests.unit.detection.builders import (
@@ -26,7 +26,7 @@ from tests.unit.detection.builders import (
 )
 from tests.unit.detection.evaluating import CONDITIONS, Evaluated
 from tests.unit.detection.policies import PINS_REPLICAS, apply, binding, policy, rule
-from tests.unit.detection.test_suspects import hook
+from tests.unit.detection.test_mutators import hook
 
 PHASES = (INTENT, MUTATE, OUTCOME)
 OLD, SENT, LEFT = status(), status(observedGeneration=1, n=1), status(n=1)
@@ -50,8 +50,8 @@ def registrations(case: Case) -> Iterator[dict[str, Any]]:
             yield binding(name, **bound)
 
 
-def suspects(*documents: dict[str, Any], conditions: Any = CONDITIONS) -> Suspects:
-    return Suspects(read_configurations(documents), read_policies(documents), conditions)
+def mutators(*documents: dict[str, Any], conditions: Any = CONDITIONS) -> Mutators:
+    return Mutators(read_configurations(documents), read_policies(documents), conditions)
 
 
 def clear(detection: Detection, times: int = 2) -> None:
@@ -91,7 +91,7 @@ PLAYS = {
 @table("attribution/actors.yaml", "webhooks", "policies", "play", "actors")
 def test_who_can_have_done_it_is_named_as_surely_as_that_is_known(case: Case) -> None:
     detector, play = PLAYS[case["play"]]
-    detection = Detection(suspects(*registrations(case)))
+    detection = Detection(mutators(*registrations(case)))
     play(detection)
     (found,) = [one for one in detection.findings() if one.detector == detector]
     actors = [
@@ -114,7 +114,7 @@ class Counting(Evaluated):
 
 def asked(*documents: dict, times=2):
     counting = Counting()
-    clear(Detection(suspects(*documents, conditions=counting)), times)
+    clear(Detection(mutators(*documents, conditions=counting)), times)
     return counting.asked
 
 
@@ -130,7 +130,7 @@ def test_conditions_of_policies_are_evaluated_only_where_something_was_asked():
     assert asked(*documents, times=1) == ["true"]
     assert asked(*documents[:1]) == []
     counting, same = Counting(), {"spec": {"replicas": 1}}
-    detection = Detection(suspects(*documents, conditions=counting))
+    detection = Detection(mutators(*documents, conditions=counting))
     for phase in PHASES:
         feed(detection, phase, update(same, same), 100.0)
     assert counting.asked == []
@@ -151,7 +151,7 @@ IF_TRUE = hook("aaa", ("*",), **only_if("true"))
     ],
 )
 def test_a_review_is_slow_where_conditions_may_be_evaluated(documents, place, is_slow, because):
-    known = suspects(*documents)
+    known = mutators(*documents)
     known.changed(place)
     request = reviewed(update({"spec": 1}, {"spec": 2}), INTENT).request
     assert Detection(known).is_slow(request) is is_slow, because
@@ -165,7 +165,7 @@ def test_a_review_is_slow_where_conditions_may_be_evaluated(documents, place, is
     [(1, 3, "possible"), (1, 2, "possible"), (2, 3, "likely"), (3, 3, "likely")],
 )
 def test_a_policy_comes_before_its_requester_where_it_acted_on_most_writes(acted, writes, told):
-    ledger, sign = Ledger(suspects(policy(), binding())), Blame.REQUESTER
+    ledger, sign = Ledger(mutators(policy(), binding())), Blame.REQUESTER
     for number in range(writes):
         policies = (Acted("pins", is_sure=True),) if number < acted else ()
         one = replace(WRITE, requester=Requester("user", "kubectl"), policies=policies)

@@ -13,9 +13,9 @@ from genguard.admission.review import Phase
 from genguard.detection import changes, correlate, ledger
 from genguard.detection.detection import Detection
 from genguard.detection.history import MOST_LEAVES, MOST_OBJECTS, MOST_WRITES, History
+from genguard.detection.mutators import Mutators
 from genguard.detection.observation import Observation
 from genguard.detection.reduce import Reviewed
-from genguard.detection.suspects import Suspects
 from genguard.review import review
 from genguard.review_setup import ReviewOptions, ReviewSetup
 from tests.contract.hoard import ATTACKS
@@ -168,13 +168,13 @@ def test_who_is_called_is_remembered_within_bytes():
     document = {
         "kind": "MutatingWebhookConfiguration", "metadata": {"name": "a"}, "webhooks": [hook]
     }  # fmt: skip
-    suspects = Suspects(read_configurations([document]))
+    mutators = Mutators(read_configurations([document]))
 
     def ask(number: int) -> None:
         labels = {f"{number}-{one}": "v" * 1_000 for one in range(100)}
         asked = make_review(new={"metadata": {"labels": labels}}, old={"metadata": {}})
         request = decode_review(json.dumps(asked).encode())
-        assert suspects.acting_in(Phase.MUTATE, request)[0].first == ("a/a",)
+        assert mutators.acting_in(Phase.MUTATE, request)[0].first == ("a/a",)
 
     assert traced(ask, 100) < 5 * MIB
 

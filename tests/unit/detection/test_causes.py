@@ -7,8 +7,8 @@ from genguard.detection.causes import beneath_causes, root_causes
 from genguard.detection.finding import Confidence, Finding
 from genguard.detection.finding_state import Account, FindingState
 from genguard.detection.ledger import Ledger
+from genguard.detection.mutators import Mutators
 from genguard.detection.question import Blame
-from genguard.detection.suspects import Suspects
 from genguard.detection.write import ObjectKey, Requester
 from tests.cases_loader import Case, load, table
 from tests.unit.alerts.findings import finding
@@ -44,7 +44,7 @@ def test_a_finding_names_its_cause_and_no_other_does(case: Case):
 def test_causes_survive_being_saved_and_restored():
     story = played(load("causes.yaml", "steps", "finds")[0])
     found = tuple(story.end())
-    ledger = Ledger(Suspects())
+    ledger = Ledger(Mutators())
     ledger.restore(story.rows())
     assert {one.id: (one.caused_by, one.severity) for one in ledger.findings()} == {
         one.id: (one.caused_by, one.severity) for one in found
@@ -59,7 +59,7 @@ def test_a_row_of_an_older_version_is_read_and_stands_alone():
         fields = msgspec.msgpack.decode(content)
         del fields["follows"]
         old.append((name, msgspec.msgpack.encode(fields)))
-    ledger = Ledger(Suspects())
+    ledger = Ledger(Mutators())
     ledger.restore(old)
     assert [one.caused_by for one in ledger.findings()] == ["", ""]
 

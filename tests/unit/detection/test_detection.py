@@ -4,20 +4,20 @@ import pytest
 
 from genguard.admission.matching import ResourceKind, read_configurations, read_policies
 from genguard.detection.detection import Detection
+from genguard.detection.mutators import Mutators
 from genguard.detection.observation import Observation
-from genguard.detection.suspects import Suspects
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, reviewed, status, update
 from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.policies import binding, policy, rule
 from tests.unit.detection.test_actors import only_if
-from tests.unit.detection.test_suspects import hook
+from tests.unit.detection.test_mutators import hook
 
 HERE = ResourceKind("apps", "deployments", "status")
 OLD, SENT, LEFT = status(n=0), status(n=1), status(n=2)
 AAA = "aaa/h.example.org"
 
 
-class Noting(Suspects):
+class Noting(Mutators):
     """Remembers what it is told."""
 
     def __init__(self) -> None:
@@ -68,17 +68,17 @@ def shown(detection: Detection, phase, new, base="7") -> Observation:
     ],
 )
 def test_what_a_write_says_of_webhooks(phases, told, because):
-    suspects = Noting()
-    detection, elsewhere = Detection(suspects), Detection(suspects)
+    mutators = Noting()
+    detection, elsewhere = Detection(mutators), Detection(mutators)
     for phase, new in phases:
         detection.see(shown(elsewhere, phase, new))
-    assert list(dict.fromkeys(suspects.told)) == told, because
+    assert list(dict.fromkeys(mutators.told)) == told, because
 
 
 def test_a_phase_that_comes_by_itself_is_not_taken_for_one_that_is_not_registered():
     """Of widened registrations calls come before the cluster has shown the new rules."""
     narrow = [hook(f"{name}-genguard", ("pods",), f"/{name}") for name in (INTENT, MUTATE)]
-    detection = Detection(Suspects(read_configurations(narrow)))
+    detection = Detection(Mutators(read_configurations(narrow)))
     for base in map(str, range(4)):
         for phase, new in ((INTENT, SENT), (MUTATE, SENT), (MUTATE, LEFT), (OUTCOME, LEFT)):
             detection.see(shown(detection, phase, new, base))
@@ -86,13 +86,13 @@ def test_a_phase_that_comes_by_itself_is_not_taken_for_one_that_is_not_registere
 
 
 def test_what_is_taken_waits_to_be_judged_all_of_it_and_once():
-    suspects = Noting()
-    detection = Detection(suspects)
+    mutators = Noting()
+    detection = Detection(mutators)
     for base in ("7", "8"):
         for phase in (INTENT, MUTATE, OUTCOME):
             detection.take(shown(detection, phase, SENT, base))
-    assert (suspects.told, detection.unjudged) == ([], 2)
+    assert (mutators.told, detection.unjudged) == ([], 2)
     for _ in range(2):
         detection.judge()
         assert detection.unjudged == 0
-    assert suspects.told == [("acquitted", (AAA,), HERE)] * 2
+    assert mutators.told == [("acquitted", (AAA,), HERE)] * 2

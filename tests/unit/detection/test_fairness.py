@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from genguard.detection import ledger as ledger_module
 from genguard.detection.damage import Damage, LostValue
 from genguard.detection.ledger import Ledger
+from genguard.detection.mutators import Mutators
 from genguard.detection.question import Blame, Signal
-from genguard.detection.suspects import Suspects
 from tests.unit.detection.builders import OUTCOME, joined, status, update
 from webhook.cluster.saved_findings import MOST_BYTES_OF_BLOCK, pack, unpack
 
@@ -45,7 +45,7 @@ def known(ledger: Ledger, namespace: str) -> set[str]:
 
 def victims() -> Ledger:
     """Two teams: what is wrong with `broken` is so still, and nobody writes it any more."""
-    ledger = Ledger(Suspects())
+    ledger = Ledger(Mutators())
     enter(ledger, "shop", "broken", with_damage(CHEAP), 1, 2, 3)
     enter(ledger, "bank", "fought-over", CHEAP, 1, 2, 3)
     enter(ledger, "bank", "once", CHEAP, 1)
@@ -85,14 +85,14 @@ def test_a_tenant_crowds_nobody_out_of_what_is_saved_for_the_standby(attack):
     )
     block, left_out = pack(whole, brief)
     assert left_out
-    standby = Ledger(Suspects())
+    standby = Ledger(Mutators())
     standby.restore(unpack(block))
     assert known(standby, "shop") == {"broken"}
     assert known(standby, "bank") == {"fought-over", "once"}
 
 
 def test_what_is_resolved_goes_first_then_info_and_damage_last(monkeypatch):
-    ledger = Ledger(Suspects())
+    ledger = Ledger(Mutators())
     enter(ledger, "a", "resolved", costly(), 1, 2, 3)
     ledger.settle(10_000.0)
     enter(ledger, "a", "damaged", with_damage(costly()), 10_000)
@@ -108,7 +108,7 @@ def test_what_is_resolved_goes_first_then_info_and_damage_last(monkeypatch):
 
 
 def test_examples_go_before_a_finding_does(monkeypatch):
-    ledger = Ledger(Suspects())
+    ledger = Ledger(Mutators())
     for name in "ab":
         enter(ledger, "a", name, costly(), *range(5))
     monkeypatch.setattr(ledger_module, "MOST_BYTES", ledger.bytes - 1)

@@ -12,8 +12,8 @@ from genguard.detection.detection import Detection
 from genguard.detection.finding import Severity
 from genguard.detection.finding_state import QUIET_SECONDS, WINDOW_SECONDS, FindingState
 from genguard.detection.ledger import Ledger
+from genguard.detection.mutators import Mutators
 from genguard.detection.question import Blame, Signal
-from genguard.detection.suspects import Suspects
 from genguard.detection.write import Called, ObjectKey
 from tests.cases_loader import table
 from tests.unit.detection.builders import (
@@ -27,7 +27,7 @@ from tests.unit.detection.builders import (
     spec,
     update,
 )
-from tests.unit.detection.test_suspects import hook
+from tests.unit.detection.test_mutators import hook
 
 (WRITE,) = joined((OUTCOME, update(spec(replicas=2), spec(replicas=1))))
 SIGN = Signal(Blame.REQUESTER, ("/spec/replicas",), "it happened", (WRITE.requester,))
@@ -40,7 +40,7 @@ def of(uid: str) -> ObjectKey:
 
 
 def ledger_of(*times: float, sign: Signal = SIGN) -> Ledger:
-    ledger = Ledger(Suspects())
+    ledger = Ledger(Mutators())
     for time in times:
         ledger.add("spec-fight", sign, replace(WRITE, time=time))
     return ledger
@@ -68,7 +68,7 @@ def test_severity_takes_count_and_duration(case):
 def test_how_long_a_finding_has_to_be_quiet(case):
     """Told by the times of writes: whoever has looked in between, all replicas say the same."""
     times = [1_000 + one for one in case["signs"]]
-    looked, unseen = Ledger(Suspects()), ledger_of(*times)
+    looked, unseen = Ledger(Mutators()), ledger_of(*times)
     for time in times:
         looked.add("spec-fight", SIGN, replace(WRITE, time=time))
         looked.settle(time + QUIET_SECONDS)
@@ -98,7 +98,7 @@ def test_the_states_are_those_of_the_table():
 
 @table("findings/actors.yaml", "blame", "actors")
 def test_who_is_named_by_when_it_happened(case):
-    ledger, sign = Ledger(Suspects()), dataclasses.replace(SIGN, blame=Blame(case["blame"]))
+    ledger, sign = Ledger(Mutators()), dataclasses.replace(SIGN, blame=Blame(case["blame"]))
     for _ in range(2):
         ledger.add("spec-fight", sign, replace(WRITE, called=Called(("aaa/h",), ())))
     (finding,) = ledger.findings()
@@ -109,16 +109,16 @@ def test_who_is_named_by_when_it_happened(case):
 
 
 def test_a_scale_is_a_view_of_its_object_and_no_other_subresource_is():
-    ledger = Ledger(Suspects())
+    ledger = Ledger(Mutators())
     for subresource in ("", "scale", "status"):
         ledger.add("spec-fight", SIGN, replace(WRITE, subresource=subresource))
     counts = {one.subresource: one.count for one in ledger.findings()}
     assert counts == {"": 2, "status": 1}
 
 
-def in_doubt(*found: tuple[str, Blame, tuple[str, ...]], suspects: Suspects) -> Ledger:
+def in_doubt(*found: tuple[str, Blame, tuple[str, ...]], mutators: Mutators) -> Ledger:
     """Each a finding on an object of its own: the detector, the blame, and who was called."""
-    ledger = Ledger(suspects)
+    ledger = Ledger(mutators)
     for number, (detector, blame, called) in enumerate(found):
         sign = dataclasses.replace(SIGN, blame=blame, requesters=())
         one = replace(WRITE, time=number, object=of(str(number)), called=Called(called, ()))
@@ -126,8 +126,8 @@ def in_doubt(*found: tuple[str, Blame, tuple[str, ...]], suspects: Suspects) -> 
     return ledger
 
 
-def two_webhooks() -> Suspects:
-    return Suspects(read_configurations([hook("aaa"), hook("bbb")]))
+def two_webhooks() -> Mutators:
+    return Mutators(read_configurations([hook("aaa"), hook("bbb")]))
 
 
 def named(ledger: Ledger) -> list[list[tuple[str, str]]]:
@@ -150,20 +150,20 @@ EQUAL, BBB = [("aaa", "possible"), ("bbb", "possible")], [("bbb", "likely"), ("a
     ],
 )
 def test_what_findings_of_one_kind_share_speaks_against_a_webhook(other, expected, because):
-    suspects = two_webhooks()
-    first, _ = named(in_doubt(("spec-fight", Blame.OTHERS, PAIR), other, suspects=suspects))
+    mutators = two_webhooks()
+    first, _ = named(in_doubt(("spec-fight", Blame.OTHERS, PAIR), other, mutators=mutators))
     assert first == expected, because
 
 
 def test_whom_to_suspect_is_told_anew_while_it_is_in_doubt():
-    suspects = two_webhooks()
-    ledger = in_doubt(("spec-fight", Blame.OTHERS, PAIR), suspects=suspects)
+    mutators = two_webhooks()
+    ledger = in_doubt(("spec-fight", Blame.OTHERS, PAIR), mutators=mutators)
     assert named(ledger) == [EQUAL]
     assert ledger.findings() is ledger.findings(), "as long as nothing speaks for either"
     here = ResourceKind("apps", "deployments", "")
     for where, name, times in ((here, PAIR[0], 2), (here._replace(resource="x"), PAIR[1], 8)):
         for _ in range(times):
-            suspects.record_unchanged([name], where)
+            mutators.record_unchanged([name], where)
     assert named(ledger) == [BBB], "what was left alone at the very place counts most"
     (resolved,) = settled(ledger, QUIET_SECONDS)
     assert [one.name for one in resolved.actors] == [*reversed(PAIR)]
@@ -171,7 +171,7 @@ def test_whom_to_suspect_is_told_anew_while_it_is_in_doubt():
 
 @pytest.mark.parametrize("blame", [Blame.OTHERS, Blame.EITHER])
 def test_a_webhook_that_was_not_there_each_time_is_not_named_beside_one_that_was(blame):
-    ledger, sign = Ledger(Suspects()), dataclasses.replace(OF_OTHERS, blame=blame)
+    ledger, sign = Ledger(Mutators()), dataclasses.replace(OF_OTHERS, blame=blame)
     for names in (("aaa/h", "bbb/h"), ("bbb/h",)):
         ledger.add("spec-fight", sign, replace(WRITE, called=Called(names, ())))
     assert named(ledger)[0][0][0] == "bbb"
@@ -204,18 +204,18 @@ def test_a_loop_goes_on_after_a_restart_where_it_was():
 
 @pytest.mark.parametrize("content", [b"", b"\xc1", msgspec.msgpack.encode({"id": "1"})])
 def test_of_rows_that_cannot_be_read_nothing_is_taken_over(content):
-    ledger = enter(Ledger(Suspects()), own=(0,))
-    before, rows = ledger.findings(), rows_of(enter(Ledger(Suspects()), new=(1,)))
+    ledger = enter(Ledger(Mutators()), own=(0,))
+    before, rows = ledger.findings(), rows_of(enter(Ledger(Mutators()), new=(1,)))
     with pytest.raises(msgspec.MsgspecError):
         ledger.restore([*rows, ("a", content)], keeps_own=True)
     assert ledger.findings() == before
 
 
 def test_what_an_earlier_leader_knew_is_taken_over_unless_it_has_gone_on_here():
-    mine = Ledger(Suspects())
-    mine.restore(rows_of(enter(Ledger(Suspects()), untouched=(0,), own=(0,))))
+    mine = Ledger(Mutators())
+    mine.restore(rows_of(enter(Ledger(Mutators()), untouched=(0,), own=(0,))))
     enter(mine, own=(4,))
-    others = enter(Ledger(Suspects()), unknown=(2, 3), untouched=(3,), own=(0, 1, 2, 3))
+    others = enter(Ledger(Mutators()), unknown=(2, 3), untouched=(3,), own=(0, 1, 2, 3))
     taken = mine.restore(rows_of(others), keeps_own=True)
     found = {one.object.uid: one for one in mine.findings()}
     assert {

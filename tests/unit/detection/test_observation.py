@@ -9,13 +9,13 @@ from genguard.admission.matching import ResourceKind, read_configurations, read_
 from genguard.admission.review import Phase
 from genguard.detection.detection import Detection
 from genguard.detection.diff import Diff
+from genguard.detection.mutators import Mutators
 from genguard.detection.observation import (
     VERSION,
     UnreadableObservationError,
     decode_observation,
     encode_observation,
 )
-from genguard.detection.suspects import Suspects
 from genguard.detection.write import Requester
 from genguard.generation import CustomResource, StatusSubresource
 from tests.cases_loader import Case, table
@@ -36,7 +36,7 @@ from tests.unit.detection.builders import (
 from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.policies import binding, policy
 from tests.unit.detection.test_actors import only_if
-from tests.unit.detection.test_suspects import hook
+from tests.unit.detection.test_mutators import hook
 
 OBJECTS = st.fixed_dictionaries(
     {"spec": st.dictionaries(st.sampled_from("ab"), VALUES, max_size=2)},
@@ -75,7 +75,7 @@ CONTENT = "d41d8cd98f00"
 def test_no_value_of_an_object_no_label_and_no_annotation_is_in_it():
     conditional = hook("aaa", ("*", "*/*"), **only_if("false"))
     documents = [conditional, policy(), binding()]
-    suspects = Suspects(
+    mutators = Mutators(
         read_configurations(documents), read_policies(documents), conditions=CONDITIONS
     )
     metadata = {
@@ -97,9 +97,9 @@ def test_no_value_of_an_object_no_label_and_no_annotation_is_in_it():
     }
     for subresource in ("", "status"):
         one = make_review("UPDATE", "widgets", new, {"metadata": metadata}, subresource=subresource)
-        suspects.changed(ResourceKind("example.org", "widgets", subresource))
+        mutators.changed(ResourceKind("example.org", "widgets", subresource))
         for phase in Phase:
-            found = Detection(suspects).observe(phase, reviewed(one, phase), 100.0)
+            found = Detection(mutators).observe(phase, reviewed(one, phase), 100.0)
             assert found is not None
             assert found.compared()
             raw = encode_observation(found)

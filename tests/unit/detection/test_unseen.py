@@ -9,8 +9,8 @@ from genguard.admission.review import ObjectName, Phase
 from genguard.detection.finding import Confidence
 from genguard.detection.finding_state import QUIET_SECONDS
 from genguard.detection.ledger import Ledger
+from genguard.detection.mutators import Mutators
 from genguard.detection.question import Blame, Signal
-from genguard.detection.suspects import Suspects
 from tests.cases_loader import table
 from tests.unit.detection.builders import (
     INTENT,
@@ -36,7 +36,7 @@ START = 1_000.0
 
 
 def ledger_of(*signs: tuple[Signal, object]) -> Ledger:
-    ledger = Ledger(Suspects())
+    ledger = Ledger(Mutators())
     for number, (sign, write) in enumerate(signs):
         ledger.add("spec-fight", sign, replace(write, time=START + number))
     return ledger
@@ -108,7 +108,7 @@ def test_a_finding_that_goes_on_being_seen_is_complete_again_after_a_while():
 
 
 def test_a_restored_finding_knows_since_when_it_is_not_fully_seen():
-    ledger, other = ledger_of((SIGN, WHOLE)), Ledger(Suspects())
+    ledger, other = ledger_of((SIGN, WHOLE)), Ledger(Mutators())
     missed_in(ledger, 5)
     other.restore(rows_of(ledger))
     assert not settled(other, START + QUIET_SECONDS)

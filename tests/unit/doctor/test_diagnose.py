@@ -10,7 +10,7 @@ import pytest
 from certs import installed_names, issue, issue_authority
 from genguard.admission.matching import read_configurations
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
-from genguard.detection.suspects import Suspects
+from genguard.detection.mutators import Mutators
 from genguard.linting.hook import FOLLOWED
 from genguard.needed_phases import needs_of, rules_of
 from tests.cases_loader import table
@@ -246,7 +246,7 @@ def test_more_findings_than_fit_are_counted():
 def followed(facts, *others: dict):
     """The registrations as `serve --registrations follow` leaves them, beside other webhooks."""
     outcome = facts.registered["outcome"].hook.body["rules"]
-    changed_by = Suspects(read_configurations(others)).may_change
+    changed_by = Mutators(read_configurations(others)).may_change
     needs = needs_of(outcome, changed_by, enforcing=True)
     documents = deepcopy(facts.configurations)
     for phase in ("intent", "mutate"):

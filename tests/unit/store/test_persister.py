@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from genguard.detection.finding_state import QUIET_SECONDS
 from genguard.detection.ledger import Ledger, Row
-from genguard.detection.suspects import Suspects
+from genguard.detection.mutators import Mutators
 from tests.unit.cluster.objects import Leads
 from tests.unit.cluster.test_findings_configmap import ConfigMaps, place
 from tests.unit.detection.test_ledger import SIGN, WRITE, of
@@ -31,7 +31,7 @@ class Pod:
     def __init__(self, api: ConfigMaps, *, stands_by: bool = False) -> None:
         self.api, self.now = api, 1_000.0
         self.leads = Leads()
-        self.ledger = Ledger(Suspects())
+        self.ledger = Ledger(Mutators())
         show = self._show if stands_by else None
         self.carrying = Persister(
             self.ledger, place(api), self.leads, self._take_over, show, lambda: self.now

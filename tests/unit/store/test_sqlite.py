@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from genguard.detection.ledger import Ledger
-from genguard.detection.suspects import Suspects
+from genguard.detection.mutators import Mutators
 from tests.unit.detection.builders import rows_of
 from tests.unit.detection.test_ledger import SIGN, WRITE
 from webhook.store.address import BadStoreError
@@ -111,7 +111,7 @@ async def test_a_disk_that_is_full_at_the_start_keeps_no_server_from_starting(
 ) -> None:
     """A disk that is full is also what damages files."""
     path.write_bytes(before)
-    findings = Ledger(Suspects())
+    findings = Ledger(Mutators())
     async with AsyncExitStack() as stack:
         with disk_full():
             await stack.enter_async_context(kept(path, findings))
@@ -170,7 +170,7 @@ async def test_a_damaged_file_is_moved_aside_whole_and_the_start_goes_on(path, m
     journal = path.with_name("state.db-journal")
     journal.write_bytes(b"of the damaged one")
     supervisor = Supervisor()
-    async with kept(path, Ledger(Suspects()), supervisor):
+    async with kept(path, Ledger(Mutators()), supervisor):
         pass
     (aside,) = (one for one in path.parent.glob("state.db.damaged-*") if "journal" not in one.name)
     assert aside.read_bytes() == before

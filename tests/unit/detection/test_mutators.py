@@ -9,8 +9,8 @@ from genguard.admission.decode import decode_review
 from genguard.admission.matching import Matched, ResourceKind, read_configurations, read_policies
 from genguard.detection.finding import Confidence
 from genguard.detection.ledger import Ledger
+from genguard.detection.mutators import Mutators
 from genguard.detection.question import Blame, Signal
-from genguard.detection.suspects import Suspects
 from genguard.detection.write import Acted, Requester
 from tests.cases_loader import Case, table
 from tests.reviews import make_review
@@ -33,21 +33,21 @@ def hook(name, resources=("deployments/status",), path="/", **settings):
 OWN = [hook("0--genguard-intent", path="/intent"), hook("zzzzzz-genguard-mutate", path="/mutate")]
 
 
-def suspects(*hooks: dict):
-    return Suspects(read_configurations([*OWN, *hooks]), conditions=CONDITIONS)
+def mutators(*hooks: dict):
+    return Mutators(read_configurations([*OWN, *hooks]), conditions=CONDITIONS)
 
 
 def names(found):
     return [name.partition("/")[0] for name in found]
 
 
-def test_genguards_own_and_what_sorts_outside_of_them_are_never_suspects():
-    found = suspects(hook("0"), hook("mmm"), hook("zzzzzzz")).acting(STATUS)[0].first
+def test_genguards_own_and_what_sorts_outside_of_them_are_never_among_them():
+    found = mutators(hook("0"), hook("mmm"), hook("zzzzzzz")).acting(STATUS)[0].first
     assert names(found) == ["mmm"]
 
 
 def test_in_round_one_only_those_who_ask_for_it_are_called():
-    both = suspects(hook("aaa"), hook("bbb", reinvocationPolicy="IfNeeded"))
+    both = mutators(hook("aaa"), hook("bbb", reinvocationPolicy="IfNeeded"))
     assert names(both.acting(STATUS)[0].first) == ["aaa", "bbb"]
     assert names(both.acting(STATUS)[0].again) == ["bbb"]
 
@@ -56,7 +56,7 @@ def test_in_round_one_only_those_who_ask_for_it_are_called():
 def test_of_two_who_may_have_done_it_the_likelier_one_is_named_first(case: Case) -> None:
     given = {name: case[name] for name in ("one", "other")}
     condition = [{"name": "c", "expression": "authorizer == null"}]
-    found = suspects(*(
+    found = mutators(*(
         born(
             hook(name, **({"matchConditions": condition} if one.get("conditional") else {})),
             BEGAN - one.get("young", 10_000_000),
@@ -78,11 +78,11 @@ def test_of_two_who_may_have_done_it_the_likelier_one_is_named_first(case: Case)
 
 
 def test_one_candidate_is_certain():
-    one = suspects(hook("aaa"), hook("bbb"))
+    one = mutators(hook("aaa"), hook("bbb"))
     assert one.accused(["aaa/h"], Counter(), HERE) == (("aaa/h", Confidence.CERTAIN),)
 
 
-def told(found: Suspects, blame: Blame, **write):
+def told(found: Mutators, blame: Blame, **write):
     """The finding of one write."""
     ledger = Ledger(found)
     asker = Requester("gitops", "")
@@ -95,14 +95,14 @@ def told(found: Suspects, blame: Blame, **write):
 
 
 def test_the_evidence_says_who_is_young():
-    found = suspects(*(born(hook(f"m{number}"), BEGAN - 40) for number in range(9)))
+    found = mutators(*(born(hook(f"m{number}"), BEGAN - 40) for number in range(9)))
     actors, notes = told(found, Blame.OTHERS, called=found.acting(STATUS)[0])
     assert notes == [(name, "created 40 s before the first sign") for name in actors[:3]]
 
 
 def test_of_equal_policies_the_young_one_comes_first():
     young = [born(one, BEGAN - 7) for one in (policy("zzz"), binding("zzz"))]
-    found = Suspects((), read_policies([policy("aaa"), binding("aaa"), *young]))
+    found = Mutators((), read_policies([policy("aaa"), binding("aaa"), *young]))
     acted = (Acted("aaa", is_sure=False), Acted("zzz", is_sure=False))
     assert told(found, Blame.REQUESTER, policies=acted) == (
         ["gitops", "zzz", "aaa"],
@@ -117,19 +117,19 @@ def test_what_is_no_configuration_and_who_only_observes_is_passed_over():
 
 
 @table("attribution/own.yaml", "name", "hook", "labels", "client", "phase")
-def test_another_genguard_is_known_by_its_label_and_never_a_suspect(case: Case) -> None:
+def test_another_genguard_is_known_by_its_label_and_never_among_them(case: Case) -> None:
     one = hook(case["name"], clientConfig=case["client"])
     one["webhooks"][0]["name"] = case.get("hook", "h.example.org")
     one["metadata"]["labels"] = case.get("labels", {})
     (found,) = read_configurations([one])
     assert found.phase == case["phase"], case.because
-    assert (found.name in [each.name for each in suspects(one).others]) <= (case["phase"] == "")
+    assert (found.name in [each.name for each in mutators(one).others]) <= (case["phase"] == "")
 
 
 def test_who_is_called_for_one_name_alone_is_told_by_the_name():
     one = hook("mmm", ("*",))
     one["webhooks"][0]["rules"][0]["resourceNames"] = ["web"]
-    found = suspects(one)
+    found = mutators(one)
     for name, called in (("web", ["mmm"]), ("other", []), ("web", ["mmm"])):
         asked = make_review("UPDATE", "deployments", {}, {}, name=name)
         request = decode_review(json.dumps(asked).encode())
@@ -139,7 +139,7 @@ def test_who_is_called_for_one_name_alone_is_told_by_the_name():
 def test_conditions_are_not_asked_in_another_version_of_the_object():
     never = hook("mmm", matchConditions=[{"name": "c", "expression": "false"}])
     never["webhooks"][0]["rules"][0]["apiVersions"] = ["v1beta1"]
-    found = suspects(never)
+    found = mutators(never)
     found.changed(HERE)
     asked = make_review("UPDATE", "deployments", {}, {}, subresource="status")
     assert found.unmet_in(decode_review(json.dumps(asked).encode())) == ()
@@ -150,7 +150,7 @@ def test_of_many_policies_so_many_are_remembered_of_a_write():
     wanted = [f"p{number:02}" for number in range(12)]
     documents = [one for name in wanted for one in (policy(name, **anywhere), binding(name))]
     elsewhere = [policy("a", rules=[rule("pods")]), binding("a")]
-    found = Suspects((), read_policies([*elsewhere, *documents]), conditions=CONDITIONS)
+    found = Mutators((), read_policies([*elsewhere, *documents]), conditions=CONDITIONS)
     asked = make_review("UPDATE", "deployments", {}, {})
     acted = found.policies_in(decode_review(json.dumps(asked).encode()))
     assert [one.name for one in acted] == wanted[:8]
@@ -160,4 +160,4 @@ def test_who_sorts_as_genguard_itself_is_not_between_its_two():
     own = {"kind": "MutatingWebhookConfiguration", "metadata": {"name": OWN[0]["metadata"]["name"]}}
     beside = {**own, "webhooks": [{**hook("x")["webhooks"][0], "name": "beside.example.org"}]}
     last = {**beside, "metadata": {"name": OWN[1]["metadata"]["name"]}}
-    assert suspects(beside, last).others == ()
+    assert mutators(beside, last).others == ()

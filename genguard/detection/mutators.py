@@ -2,8 +2,8 @@
 
 Webhooks act between genguard's two mutating registrations, policies before them. Rules, scope,
 selectors, operations and matchConditions are matched as the API server does it; what cannot be told
-from a review (labels of a namespace, an authorizer) leaves a suspect possible.
-The webhooks of genguard, also of another one in the cluster, are never suspects. What depends on
+from a review (labels of a namespace, an authorizer) leaves it possible.
+The webhooks of genguard, also of another one in the cluster, are never among them. What depends on
 contents is asked while a review is at hand, see Observation.
 
 Of several webhooks that may have changed a write, a write that came through unchanged speaks for
@@ -58,7 +58,7 @@ two that rules and selectors call, and phases that are not registered: nobody ma
 write, so they would show nothing."""
 
 
-class Suspects:
+class Mutators:
     """The present registrations, and how often each left a write unchanged."""
 
     def __init__(
@@ -123,9 +123,9 @@ class Suspects:
         """Whether both webhooks and policies were learnt of a cluster."""
         return not self._unlearnt
 
-    def anew(self) -> "Suspects":
+    def anew(self) -> "Mutators":
         """Return the same registrations, and no evidence yet."""
-        return Suspects(self.registered, self.policies, self.conditions)
+        return Mutators(self.registered, self.policies, self.conditions)
 
     def may_change(self, writes: Writes) -> tuple[str, ...]:
         """Return the webhooks and policies whose rules cover some of these writes.
