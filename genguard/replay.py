@@ -23,7 +23,7 @@ from genguard.detection.mutators import Mutators
 from genguard.detection.reduce import Reviewed
 from genguard.formats.documents import Line, LongLine
 from genguard.objects.shown import printable
-from genguard.review import Reply, Verdict, review
+from genguard.review import Reply, ReviewResult, review
 from genguard.review_setup import ReviewOptions, ReviewSetup
 
 ReplayLine = dict[str, Any]
@@ -133,18 +133,18 @@ class Replay:
         except RecursionError:
             is_too_deep, phase, body = True, Phase.MUTATE, line.strip()
         reply = review(body, phase, self._dependencies, self._clock)
-        if reply.verdict.refused is not None:
-            yield self.leave_out(where, TOO_DEEP if is_too_deep else str(reply.verdict.refused))
+        if reply.result.refused is not None:
+            yield self.leave_out(where, TOO_DEEP if is_too_deep else str(reply.result.refused))
             return
         self._counts["reviews"] += 1
-        if reply.verdict.patch:
+        if reply.result.patch:
             self._counts["patched"] += 1
-        self._detect(phase, reply.verdict)
+        self._detect(phase, reply.result)
         yield _describe(phase, reply)
 
-    def _detect(self, phase: Phase, verdict: Verdict) -> None:
-        if verdict.request is not None and verdict.prediction is not None:
-            reviewed = Reviewed(verdict.request, verdict.prediction, verdict.status)
+    def _detect(self, phase: Phase, result: ReviewResult) -> None:
+        if result.request is not None and result.prediction is not None:
+            reviewed = Reviewed(result.request, result.prediction, result.status)
             observation = self._detection.observe(phase, reviewed, self._clock)
             if observation is not None:
                 self._detection.see(observation)
@@ -159,11 +159,11 @@ class Replay:
 
 
 def _describe(phase: Phase, reply: Reply) -> ReplayLine:
-    verdict = reply.verdict
+    result = reply.result
     line: ReplayLine = {"type": "review", "uid": None, "phase": phase.value}
-    if verdict.request is not None:
-        wire = verdict.request.wire
-        known = (verdict.request.old_object, verdict.request.object)  # a create has no uid yet
+    if result.request is not None:
+        wire = result.request.wire
+        known = (result.request.old_object, result.request.object)  # a create has no uid yet
         uids = (one.metadata.uid for one in known if one is not None)
         line |= {
             "uid": wire.uid,
@@ -176,13 +176,13 @@ def _describe(phase: Phase, reply: Reply) -> ReplayLine:
             "apiVersion": f"{wire.resource.group}/{wire.resource.version}".lstrip("/"),
             "objectUid": next(filter(None, uids), ""),
         }
-    prediction = verdict.prediction
+    prediction = result.prediction
     line |= {
         "predictedGeneration": None if prediction is None else prediction.generation,
         "step": None if prediction is None else prediction.step,
-        "cause": verdict.skipped if prediction is None else prediction.cause.value,
+        "cause": result.skipped if prediction is None else prediction.cause.value,
         "effective": prediction is not None and prediction.effective,
-        "patch": verdict.patch,
+        "patch": result.patch,
     }
     return line
 

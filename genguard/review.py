@@ -83,7 +83,7 @@ class Skipped(StrEnum):
     TOO_MANY_VALUES = "too-many-values"
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class ReviewResult(msgspec.Struct, frozen=True):
     """What a review showed, for logs, metrics, replay and detection.
 
     `request`, `repairs`, `patch` and `dropped` hold values of the object, which no log may show.
@@ -100,11 +100,11 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """The HTTP answer and the verdict behind it."""
+    """The HTTP answer and the result behind it."""
 
     status: int
     body: bytes
-    verdict: Verdict
+    result: ReviewResult
 
 
 MOST_VALUES: Final = 600_000
@@ -148,7 +148,7 @@ def review(
     answer = encode_allowed(
         request.api_version, request.wire.uid, audit_annotations={"skipped": skip.value}
     )
-    return Reply(_ALLOWED, answer, Verdict(request=request, skipped=skip))
+    return Reply(_ALLOWED, answer, ReviewResult(request=request, skipped=skip))
 
 
 def awaited_intent(body: bytes, phase: Phase, deps: Dependencies) -> JoinKey | None:
@@ -188,7 +188,7 @@ def _judge(
         if phase is Phase.INTENT:
             _remember_intent(RuleInput(request, prediction, status), deps, now)
         body = encode_allowed(request.api_version, request.wire.uid, warnings=warnings)
-        return Reply(_ALLOWED, body, Verdict(request, prediction, status))
+        return Reply(_ALLOWED, body, ReviewResult(request, prediction, status))
     key = request.join_key
     intent = deps.intents.get(key, now) if key is not None else None
     write = RuleInput(request, prediction, status, intent, at)
@@ -215,8 +215,8 @@ def _judge(
         audit_annotations=annotations,
         warnings=warnings,
     )
-    verdict = Verdict(request, prediction, status, tuple(repairs), patch, dropped)
-    return Reply(_ALLOWED, body, verdict)
+    result = ReviewResult(request, prediction, status, tuple(repairs), patch, dropped)
+    return Reply(_ALLOWED, body, result)
 
 
 def _plan(
@@ -275,7 +275,7 @@ def _repeat_annotations(
 
 def _refuse(error: UndecodableReviewError) -> Reply:
     body = encode_refusal(error.reason, error.field, error.code)
-    return Reply(error.status, body, Verdict(refused=error))
+    return Reply(error.status, body, ReviewResult(refused=error))
 
 
 def _allow_undecoded(body: bytes) -> Reply:
@@ -288,4 +288,4 @@ def _allow_undecoded(body: bytes) -> Reply:
         return _refuse(error)
     skipped = {"skipped": Skipped.TOO_DEEP.value}
     answer = encode_allowed(envelope.api_version, envelope.request.uid, audit_annotations=skipped)
-    return Reply(_ALLOWED, answer, Verdict(skipped=Skipped.TOO_DEEP))
+    return Reply(_ALLOWED, answer, ReviewResult(skipped=Skipped.TOO_DEEP))

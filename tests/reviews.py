@@ -132,7 +132,7 @@ class Answer:
     def __init__(self, asked: dict[str, Any], reply: Reply, phase: Phase) -> None:
         self.asked = asked
         self.reply = reply
-        self.verdict = reply.verdict
+        self.result = reply.result
         self.document = json.loads(reply.body)
         assert reply.status == 200, self.document
         assert violations(asked, self.document, phase) == []

@@ -12,7 +12,7 @@ from genguard.blame.report import Blame
 from genguard.detection.finding import Finding, FoundObject
 from genguard.explain.explanation import Explanation
 from genguard.linting.check import LintFinding
-from genguard.trace.report import Verdict
+from genguard.trace.report import TraceConclusion
 from webhook.cli.scan import ScanLine
 from webhook.cli.status import FollowedLine
 from webhook.doctor.facts import CheckResult
@@ -179,7 +179,7 @@ class TraceReport(msgspec.Struct, rename="camel", tag="trace", tag_field="type")
     """The report of `genguard trace -o json`."""
 
     id: str
-    verdict: Verdict
+    verdict: TraceConclusion
     dry_runs: bool
     status_writes: int
     carried: tuple[TracedCarried, ...]

@@ -70,7 +70,7 @@ class Contested(NamedTuple):
         return show(self.place)
 
 
-class Verdict(NamedTuple):
+class ConvergeResult(NamedTuple):
     """What was found about one object.
 
     settles_after  how many applies it takes until nothing changes; 0 where that never comes

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from genguard.converge.contest import REASONS, Contested, Level, Party, Verdict
+from genguard.converge.contest import REASONS, Contested, ConvergeResult, Level, Party
 from genguard.detection.finding import Confidence
 from genguard.formats.sarif import SarifResult, make_sarif
 from genguard.objects.fields import ABSENT
@@ -26,10 +26,10 @@ def name_of(which: Mapping[str, str]) -> str:
     return f"{resource}/{which['name']}{where}"
 
 
-def as_rows(verdict: Verdict) -> Iterator[Row]:
+def as_rows(result: ConvergeResult) -> Iterator[Row]:
     """Yield the table of one object: what is contested, and one round of the cycle."""
-    yield (Cell(f"{name_of(verdict.object)}: {summary(verdict)}"),)
-    for contested in verdict.contested:
+    yield (Cell(f"{name_of(result.object)}: {summary(result)}"),)
+    for contested in result.contested:
         who = ", ".join(map(_party, contested.parties))
         level = Cell(f"  {contested.level.value}", _TONES[contested.level])
         yield (
@@ -39,37 +39,37 @@ def as_rows(verdict: Verdict) -> Iterator[Row]:
             Cell(printable(who)),
         )
         for step in contested.turns:
-            value = _shown(step.value, verdict.object)
+            value = _shown(step.value, result.object)
             text = f"{step.who} leaves {value}" if step.who else value
             yield Cell(""), Cell(""), Cell(""), Cell(printable(text), Tone.FAINT)
-        if contested.note and not _is_secret(verdict.object):
+        if contested.note and not _is_secret(result.object):
             yield Cell(""), Cell(""), Cell(""), Cell(printable(contested.note), Tone.FAINT)
-    for name, reason in verdict.left_out.items():
+    for name, reason in result.left_out.items():
         yield (Cell(printable(f"  not asked: {name}: {reason}"), Tone.FAINT),)
 
 
-def summary(verdict: Verdict) -> str:
+def summary(result: ConvergeResult) -> str:
     """Say in words whether an object comes to rest."""
-    fights = sum(contested.level is Level.FIGHT for contested in verdict.contested)
+    fights = sum(contested.level is Level.FIGHT for contested in result.contested)
     if fights:
         return f"{fights} {'fight' if fights == 1 else 'fights'}"
-    if not verdict.is_known:
+    if not result.is_known:
         return "not known: not everybody who acts on it was asked"
-    if not verdict.settles_after:
+    if not result.settles_after:
         return "each apply stores a new version, and metadata.generation stays the same"
     return "comes to rest"
 
 
-def as_json(verdict: Verdict) -> dict[str, Any]:
-    """Return the verdict about one object as JSON."""
+def as_json(result: ConvergeResult) -> dict[str, Any]:
+    """Return the result about one object as JSON."""
     return {
         "type": "object",
-        "object": dict(verdict.object),
-        "fights": verdict.fights,
-        "known": verdict.is_known,
-        "settlesAfter": verdict.settles_after or None,
-        "contested": [_as_json(contested, verdict.object) for contested in verdict.contested],
-        "notAsked": dict(verdict.left_out),
+        "object": dict(result.object),
+        "fights": result.fights,
+        "known": result.is_known,
+        "settlesAfter": result.settles_after or None,
+        "contested": [_as_json(contested, result.object) for contested in result.contested],
+        "notAsked": dict(result.left_out),
     }
 
 
@@ -90,7 +90,9 @@ def _as_json(contested: Contested, which: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def as_sarif(verdicts: Sequence[Verdict], texts: Mapping[str, str], version: str) -> dict[str, Any]:
+def as_sarif(
+    found: Sequence[ConvergeResult], texts: Mapping[str, str], version: str
+) -> dict[str, Any]:
     """Return a SARIF log of all objects.
 
     texts    the files of the manifests, by name
@@ -100,20 +102,20 @@ def as_sarif(verdicts: Sequence[Verdict], texts: Mapping[str, str], version: str
         SarifResult(
             rule=contested.contest.value,
             level=_LEVELS[contested.level],
-            subject=name_of(verdict.object),
+            subject=name_of(result.object),
             field=contested.field,
             message=sentence(contested),
-            kinds=[verdict.object["kind"]],
-            name=verdict.object["name"],
+            kinds=[result.object["kind"]],
+            name=result.object["name"],
         )
-        for verdict in verdicts
-        for contested in verdict.contested
+        for result in found
+        for contested in result.contested
     ]
     rules = {one.value: reason for one, reason in REASONS.items()}
     notes = [
-        f"{name_of(verdict.object)}: not asked: {name}: {reason}"
-        for verdict in verdicts
-        for name, reason in verdict.left_out.items()
+        f"{name_of(result.object)}: not asked: {name}: {reason}"
+        for result in found
+        for name, reason in result.left_out.items()
     ]
     return make_sarif(rules, results, texts, version=version, fingerprint=_FINGERPRINT, notes=notes)
 

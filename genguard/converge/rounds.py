@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 from genguard.blame.managed import owned_whole
 from genguard.blame.places import Place, leaves, show
 from genguard.converge.chain import Document, Link, Passed, run
-from genguard.converge.contest import Contest, Contested, Level, Party, Turn, Verdict
+from genguard.converge.contest import Contest, Contested, ConvergeResult, Level, Party, Turn
 from genguard.converge.creation import PODS, TEMPLATES, pod_of
 from genguard.converge.fields import Difference, as_owned, at, differences, overlay, overwritten
 from genguard.detection.finding import Confidence
@@ -112,7 +112,7 @@ class _Found:
     settles_after: int = 0
 
 
-async def converge(asked: Asked, cluster: Cluster) -> Verdict:
+async def converge(asked: Asked, cluster: Cluster) -> ConvergeResult:
     """Find who fights over an object of a manifest.
 
     Raises RefusedApplyError where nobody but the manifest is the reason.
@@ -127,7 +127,7 @@ async def converge(asked: Asked, cluster: Cluster) -> Verdict:
         if refused is None:
             raise
         found.contested.append(refused)
-        return _verdict(asked, cluster, found)
+        return _result(asked, cluster, found)
     found.contested = [other for other in asked.others if not _is_joined(other, asked, applied)]
     again = overlay(applied, asked.manifest, whole=owned_whole(applied))
     first = await _run(cluster, cluster.review(asked.operation, again, asked.stored), found)
@@ -145,7 +145,7 @@ async def converge(asked: Asked, cluster: Cluster) -> Verdict:
     else:
         found.contested += _unsettled(asked, rounds)
     found.contested += await _status(asked, applied, cluster, found)
-    return _verdict(asked, cluster, found)
+    return _result(asked, cluster, found)
 
 
 async def taken_from_pods(
@@ -177,7 +177,7 @@ def _is_joined(contested: Contested, asked: Asked, applied: Document) -> bool:
     return isinstance(stored, dict) and bool(stored) and stored == at(applied, contested.place)
 
 
-def _verdict(asked: Asked, cluster: Cluster, found: _Found) -> Verdict:
+def _result(asked: Asked, cluster: Cluster, found: _Found) -> ConvergeResult:
     metadata = asked.manifest.get("metadata") or {}
     which = {
         "group": asked.served.group,
@@ -188,7 +188,7 @@ def _verdict(asked: Asked, cluster: Cluster, found: _Found) -> Verdict:
         "name": metadata.get("name", ""),
     }
     left_out = {**cluster.left_out, **found.missed}
-    return Verdict(which, tuple(_distinct(found.contested)), found.settles_after, left_out)
+    return ConvergeResult(which, tuple(_distinct(found.contested)), found.settles_after, left_out)
 
 
 def _distinct(contested: Iterable[Contested]) -> Iterator[Contested]:

@@ -88,7 +88,7 @@ def read_versions(definition: Mapping[str, Any]) -> tuple[Version, ...]:
     return tuple(sorted(found, key=lambda one: not one.defined.body.get("storage")))
 
 
-class PredicateVerdict(StrEnum):
+class PredicateSafety(StrEnum):
     """What the predicate does for a controller that acts on what a kind's objects ask for."""
 
     # texts.json says it of each.
@@ -108,7 +108,7 @@ class GenerationPredicate(msgspec.Struct, frozen=True, rename="camel"):
     misses  the fields and subresources whose writes leave generation as it was
     """
 
-    verdict: PredicateVerdict
+    verdict: PredicateSafety
     passes: tuple[str, ...] = ()
     misses: tuple[str, ...] = ()
 
@@ -130,7 +130,7 @@ def judge_predicate(
 ) -> GenerationPredicate:
     """Return what the predicate does, for the subresources that the kind really has."""
     if strategy.on_create is OnCreate.NONE:
-        return GenerationPredicate(PredicateVerdict.NEVER_STORED)
+        return GenerationPredicate(PredicateSafety.NEVER_STORED)
     fields = tuple(pointer[1:].replace("/", ".") for pointer in strategy.compare)
     if strategy.excluded:
         # A custom resource, of which everything but the excluded fields counts.
@@ -156,16 +156,16 @@ def judge_predicate(
 
 def _verdict(
     strategy: Strategy, status: StatusSubresource, fields: tuple[str, ...], *, is_partly: bool
-) -> PredicateVerdict:
+) -> PredicateSafety:
     if not strategy.compare:
-        return PredicateVerdict.UNSAFE
+        return PredicateSafety.UNSAFE
     if strategy.excluded and status is StatusSubresource.UNKNOWN:
-        return PredicateVerdict.UNKNOWN
+        return PredicateSafety.UNKNOWN
     if is_partly:
-        return PredicateVerdict.PARTLY
+        return PredicateSafety.PARTLY
     if EVERYTHING in fields or any(field in _METADATA for field in fields):
-        return PredicateVerdict.NOISY
-    return PredicateVerdict.SAFE
+        return PredicateSafety.NOISY
+    return PredicateSafety.SAFE
 
 
 _OBSERVED: Final = "status.observedGeneration is metadata.generation"

@@ -15,7 +15,7 @@ from genguard.explain.explanation import (
     Explanation,
     Generation,
     GenerationPredicate,
-    PredicateVerdict,
+    PredicateSafety,
 )
 from genguard.generation.custom import StatusSubresource
 from genguard.generation.strategy import Equality, OnCreate, SubresourceRule
@@ -162,7 +162,7 @@ def _condition_writers(writers: tuple[Writer, ...]) -> Iterator[tuple[str, str]]
 
 def _predicate(found: GenerationPredicate) -> Iterator[tuple[str, str]]:
     yield "verdict", PREDICATE[found.verdict]
-    if found.verdict is PredicateVerdict.NEVER_STORED:
+    if found.verdict is PredicateSafety.NEVER_STORED:
         return
     more = {DELETION: _SAID["deletion"], STATUS: _SAID["status"]}
     passes, misses = (

@@ -17,7 +17,7 @@ from genguard.objects.shown import listed
 from genguard.status.aggregate import aggregate
 from genguard.status.checked_object import COUNT, DEFAULT_DEADLINE, CheckedObject, WrongTypeError
 from genguard.status.health_rules import RuleAnswers, judge_by_rule
-from genguard.status.kind_rule import KindRule, KindVerdict
+from genguard.status.kind_rule import KindResult, KindRule
 from genguard.status.kinds import find_rule
 from genguard.status.kinds.generic import GENERIC
 from genguard.status.pod_images import find_old_containers
@@ -62,10 +62,10 @@ def evaluate(
     if answers is not None and rule is GENERIC:
         rule = KindRule(partial(judge_by_rule, answers), needs_spec=False, decides_alone=True)
     gap = None if obj.deleting else _why_status_is_old(obj, rule, past)
-    verdict = _apply_rule(obj, rule, gap, past)
+    result = _apply_rule(obj, rule, gap, past)
     probes = read_probes(obj)
-    reasons = [*verdict.reasons, *probes.reasons]
-    if past is not None and past.images and gap is None and not (obj.deleting or verdict.finished):
+    reasons = [*result.reasons, *probes.reasons]
+    if past is not None and past.images and gap is None and not (obj.deleting or result.finished):
         reasons += find_old_containers(past.images, document)
     have = obj.status.get("terminatingReplicas")
     terminating = have if type(have) is int and have >= 0 else None  # absent is not 0
@@ -82,9 +82,7 @@ def evaluate(
     if flaps >= FLAPPING_FLIPS:
         reasons.append(remark("Ready", have=flaps, note="changes within 10 minutes: flapping"))
     down = (
-        rule.counts_replicas
-        and verdict.progress == 0.0
-        and _is_overdue(obj, past, verdict.patience)
+        rule.counts_replicas and result.progress == 0.0 and _is_overdue(obj, past, result.patience)
     )
     sound = flaps < FLAPPING_FLIPS and not probes.failing
     unknown = gap is not None and past is not None and past.observed_since is None
@@ -97,8 +95,8 @@ def evaluate(
         obj.uid,
         None if unknown else ready,
         settled,
-        _health(verdict, down=down, good=ready and settled and sound),
-        verdict.progress,
+        _health(result, down=down, good=ready and settled and sound),
+        result.progress,
         obj.generation,
         obj.observed_generation,
         _reconciled_generation(obj, past, settled=settled),
@@ -106,8 +104,8 @@ def evaluate(
         table_ready(obj) if with_table else None,
         tuple(reasons),
         obj.deleting,
-        verdict.failed,
-        verdict.finished,
+        result.failed,
+        result.finished,
         probes.traffic_ready,
         probes.application_qualified,
     )
@@ -140,22 +138,22 @@ def _why_status_is_old(obj: CheckedObject, rule: KindRule, past: Past | None) ->
 
 def _apply_rule(
     obj: CheckedObject, rule: KindRule, gap: Reason | None, past: Past | None
-) -> KindVerdict:
-    """Return the verdict of the rule, or of what comes before it: see the module."""
+) -> KindResult:
+    """Return the result of the rule, or of what comes before it: see the module."""
     wrong = obj.wrong or (obj.wrong_spec if rule.needs_spec else None)
     if wrong is not None:
-        return KindVerdict((wrong,))
+        return KindResult((wrong,))
     if obj.deleting:
         return _evaluate_deleting(obj)
     try:
         if gap is None:
-            verdict = rule.evaluate(obj)
-            return verdict if rule.decides_alone else _add_declared_conditions(obj, verdict)
+            result = rule.evaluate(obj)
+            return result if rule.decides_alone else _add_declared_conditions(obj, result)
         failures = _find_current_failures(obj, everywhere=rule is GENERIC)
     except WrongTypeError as error:
-        return KindVerdict((error.reason,))
+        return KindResult((error.reason,))
     overdue = past is not None and past.observed_since is None and _is_overdue(obj, past)
-    return KindVerdict(
+    return KindResult(
         (gap, *failures),
         failed=bool(failures),
         broken=overdue,
@@ -171,7 +169,7 @@ def _is_overdue(obj: CheckedObject, past: Past | None, more: float = 0.0) -> boo
     return past is not None and obj.at - past.intent_since > DEFAULT_DEADLINE + more
 
 
-def _evaluate_deleting(obj: CheckedObject) -> KindVerdict:
+def _evaluate_deleting(obj: CheckedObject) -> KindResult:
     """Return not ready; Red when deletionTimestamp passed more than DEFAULT_DEADLINE ago.
 
     A pod's deletionTimestamp already includes its grace period.
@@ -192,7 +190,7 @@ def _evaluate_deleting(obj: CheckedObject) -> KindVerdict:
         note = f"it is deleted when they are removed{of_whom}"
         reasons.append(remark("metadata.finalizers", have=len(held), note=note))
     late = obj.overdue(obj.metadata.get("deletionTimestamp"))
-    return KindVerdict(reasons, broken=late, finished=finished)
+    return KindResult(reasons, broken=late, finished=finished)
 
 
 def _what_holds_namespace(obj: CheckedObject) -> str:
@@ -243,10 +241,10 @@ def _find_pods_beyond(obj: CheckedObject, rule: KindRule, terminating: int) -> I
     yield f"{pods} pods in all, {pods - most} more than spec.replicas + maxSurge"
 
 
-def _health(verdict: KindVerdict, *, down: bool, good: bool) -> Health:
-    if verdict.failed or verdict.broken or down:
+def _health(result: KindResult, *, down: bool, good: bool) -> Health:
+    if result.failed or result.broken or down:
         return Health.RED
-    return Health.GREEN if good and not verdict.degraded else Health.YELLOW
+    return Health.GREEN if good and not result.degraded else Health.YELLOW
 
 
 def _reconciled_generation(obj: CheckedObject, past: Past | None, *, settled: bool) -> int | None:
@@ -258,8 +256,8 @@ def _reconciled_generation(obj: CheckedObject, past: Past | None, *, settled: bo
     return None if written is None else written[1]
 
 
-def _add_declared_conditions(obj: CheckedObject, verdict: KindVerdict) -> KindVerdict:
-    """Add the conditions Reconciling and Stalled, which any kind may carry, to a verdict.
+def _add_declared_conditions(obj: CheckedObject, result: KindResult) -> KindResult:
+    """Add the conditions Reconciling and Stalled, which any kind may carry, to a result.
 
     Reconciling: not settled. Stalled: not ready and failed; the controller plans nothing more, so
     the other reasons do not keep the object from being settled.
@@ -272,10 +270,10 @@ def _add_declared_conditions(obj: CheckedObject, verdict: KindVerdict) -> KindVe
         if get(condition, "status") == "True"
     )
     if not any(name in _DECLARED for name in true):
-        return verdict  # a rule that reads no conditions does not mind if they are malformed
+        return result  # a rule that reads no conditions does not mind if they are malformed
     conditions = obj.conditions()
-    reasons = list(verdict.reasons)
-    failed = verdict.failed
+    reasons = list(result.reasons)
+    failed = result.failed
     stalled, reconciling = conditions.true("Stalled"), conditions.true("Reconciling")
     if stalled is not None and not stalled.stale(obj.generation):
         reasons = [
@@ -286,7 +284,7 @@ def _add_declared_conditions(obj: CheckedObject, verdict: KindVerdict) -> KindVe
         failed = True
     if reconciling is not None:
         reasons.append(reconciling.blocking("False", Blocks.SETTLED))
-    return verdict._replace(reasons=reasons, failed=failed)
+    return result._replace(reasons=reasons, failed=failed)
 
 
 def _find_current_failures(obj: CheckedObject, *, everywhere: bool) -> list[Reason]:

@@ -18,7 +18,7 @@ import msgspec
 
 from genguard.objects.fields import ABSENT, get
 from genguard.status.checked_object import CheckedObject, Conditions
-from genguard.status.kind_rule import KindVerdict
+from genguard.status.kind_rule import KindResult
 from genguard.status.kinds import KINDS
 from genguard.status.kinds.generic import evaluate_generic
 from genguard.status.view import Blocks, Health, Reason, remark, short_word
@@ -199,8 +199,8 @@ def _parse_expression(text: Any, name: str) -> str:
     return text
 
 
-def judge_by_rule(answers: RuleAnswers, obj: CheckedObject) -> KindVerdict:
-    """Return the verdict of a rule from the answers of its expressions.
+def judge_by_rule(answers: RuleAnswers, obj: CheckedObject) -> KindResult:
+    """Return the result of a rule from the answers of its expressions.
 
     The first of inProgress, failed and current that is true decides. Where none is, or one of them
     cannot be evaluated, the object is in progress. `ready` and `settled` say otherwise for
@@ -210,8 +210,8 @@ def judge_by_rule(answers: RuleAnswers, obj: CheckedObject) -> KindVerdict:
     values = answers.values
     if not values:
         why = remark("its rule", have="not evaluated", note="judged by its conditions instead")
-        verdict = evaluate_generic(obj)
-        return verdict._replace(reasons=(*verdict.reasons, why))
+        result = evaluate_generic(obj)
+        return result._replace(reasons=(*result.reasons, why))
     deciding = (key for key in _FLUX if values.get(key, False) in (True, NoAnswer.ERROR))
     key = next(deciding, Key.CURRENT)
     held = values.get(key, False)
@@ -233,7 +233,7 @@ def judge_by_rule(answers: RuleAnswers, obj: CheckedObject) -> KindVerdict:
         blocks = _BLOCKS[ready, settled]
         is_error = isinstance(held, NoAnswer) or isinstance(values.get(key), NoAnswer)
         reasons = [*_reasons(answers.rule, key, obj, blocks, is_error=is_error), *reasons]
-    return KindVerdict(
+    return KindResult(
         reasons,
         failed=failed,
         broken=health is Health.RED,

@@ -1,4 +1,4 @@
-"""What a file in genguard/status/kinds provides: a rule for a kind, and the verdict it returns."""
+"""What a file in genguard/status/kinds provides: a rule for a kind, and the result it returns."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from genguard.status.checked_object import CheckedObject
 from genguard.status.view import Blocks, Reason
 
 
-class KindVerdict(NamedTuple):
+class KindResult(NamedTuple):
     """The answer of one rule for one object. Ready and settled follow from what `reasons` block."""
 
     reasons: Sequence[Reason] = ()
@@ -25,14 +25,14 @@ class KindVerdict(NamedTuple):
     """Seconds beyond the deadline for which it is normal that nothing is completed."""
 
 
-NOTHING_BLOCKS = KindVerdict()
+NOTHING_BLOCKS = KindResult()
 """Ready and settled, with nothing to add."""
 
 
 class KindRule(NamedTuple):
     """How the objects of one kind are evaluated; kinds/judged.yaml says it in words."""
 
-    evaluate: Callable[[CheckedObject], KindVerdict]
+    evaluate: Callable[[CheckedObject], KindResult]
     always_observed: bool = False
     """The controller always writes status.observedGeneration: if absent, it has not acted yet."""
     needs_spec: bool = True
@@ -51,7 +51,7 @@ class KindRule(NamedTuple):
     controller_utils.go:IsPodActive). A Job counts failed pods against its backoffLimit and sets a
     condition when it gives up."""
     decides_alone: bool = False
-    """Conditions Reconciling and Stalled add nothing to its verdict: it knows of them."""
+    """Conditions Reconciling and Stalled add nothing to its result: it knows of them."""
 
 
 KindRules = Mapping[tuple[str, str], KindRule]

@@ -1,6 +1,6 @@
 """The conditions Ready and Settled that `genguard publish-status` writes into custom resources.
 
-Reads    the verdict, metadata.managedFields, and the schema in the CustomResourceDefinition.
+Reads    the view, metadata.managedFields, and the schema in the CustomResourceDefinition.
 Result   the body of a server-side apply on the subresource status, or nothing to do.
 Relies   on field ownership: a condition is ours while we alone own its `status`. A condition that
          anybody else owns is never written, so two writers cannot fight.
@@ -46,7 +46,7 @@ class Owners(NamedTuple):
 
     @property
     def is_mine(self) -> bool:
-        """Whether this verb, and nobody else, owns the verdict of the condition."""
+        """Whether this verb, and nobody else, owns the condition."""
         return "status" in self.mine and not self.others
 
 
@@ -133,7 +133,7 @@ def read_schema(definition: Document, version: str) -> frozenset[str]:
     return fields
 
 
-class Verdict(NamedTuple):
+class PublishedCondition(NamedTuple):
     """One condition that is to be published."""
 
     type: str
@@ -164,7 +164,7 @@ class Verdict(NamedTuple):
         return {key: fields[key] for key in fields if fields[key] is not None and key in declared}
 
 
-def verdicts(view: StatusView) -> dict[str, Verdict]:
+def conditions_of(view: StatusView) -> dict[str, PublishedCondition]:
     """Return both conditions for a view. A message has a path of fields, and no value of one."""
     going = "Deleting" if view.deleting else "Failed" if view.failed else "NotReady"
     why = {True: "Ready", False: going, None: "NotObserved"}[view.ready]
@@ -173,8 +173,10 @@ def verdicts(view: StatusView) -> dict[str, Verdict]:
     message = _message(reason for reason in view.reasons if reason.against_ready)
     unsettled = _message(reason for reason in view.reasons if reason.against_settled)
     return {
-        READY: Verdict(READY, ready, why, message, view.generation),
-        SETTLED: Verdict(SETTLED, str(view.settled), settled, unsettled, view.generation),
+        READY: PublishedCondition(READY, ready, why, message, view.generation),
+        SETTLED: PublishedCondition(
+            SETTLED, str(view.settled), settled, unsettled, view.generation
+        ),
     }
 
 
@@ -210,7 +212,10 @@ def read_stored(document: Document) -> StoredConditions:
 
 
 def items_to_apply(
-    stored: StoredConditions, wanted: Mapping[str, Verdict], declared: Container[str], now: str
+    stored: StoredConditions,
+    wanted: Mapping[str, PublishedCondition],
+    declared: Container[str],
+    now: str,
 ) -> list[dict[str, Any]] | None:
     """Return the conditions to apply; None when they are stored already.
 
@@ -220,17 +225,17 @@ def items_to_apply(
     writer has changed, the fields that are still ours are sent as they are.
     """
     changed = [
-        verdict
-        for name, verdict in wanted.items()
-        if name not in stored.items or not verdict.is_published(stored.items[name], declared)
+        condition
+        for name, condition in wanted.items()
+        if name not in stored.items or not condition.is_published(stored.items[name], declared)
     ]
     if not changed:
         return None
     kept = [
-        verdict.to_item(stored.items.get(name), declared, now)
-        if verdict in changed
+        condition.to_item(stored.items.get(name), declared, now)
+        if condition in changed
         else _owned_part(stored, name)
-        for name, verdict in wanted.items()
+        for name, condition in wanted.items()
     ]
     return [*kept, *_left_to_others(stored, wanted)]
 

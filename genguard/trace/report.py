@@ -16,7 +16,7 @@ from genguard.trace.plan import Plan
 _MOST_FIELDS: Final = 20
 
 
-class Verdict(StrEnum):
+class TraceConclusion(StrEnum):
     """What a trace says of observedGeneration."""
 
     CLOBBERED = "clobbered"
@@ -31,7 +31,7 @@ def make_report(watch: Watch, changed: list[str], *, values: bool) -> dict[str, 
     hooks = {candidate.configuration: candidate.webhooks for candidate in watch.plan.candidates}
     rows = sorted(watch.rows.items(), key=lambda item: item[0])
     culprits = [*_requesters(watch), *_culprits(rows, hooks, settled=not changed)]
-    verdict = Verdict.NOT_CLOBBERED if watch.carried else Verdict.NOT_SHOWN
+    verdict = TraceConclusion.NOT_CLOBBERED if watch.carried else TraceConclusion.NOT_SHOWN
     return {
         "type": "trace",
         "id": watch.plan.run,
@@ -48,7 +48,7 @@ def make_report(watch: Watch, changed: list[str], *, values: bool) -> dict[str, 
             "incomplete": passes.broken,
             "mixed": passes.mixed,
         },
-        "verdict": (Verdict.CLOBBERED if culprits else verdict).value,
+        "verdict": (TraceConclusion.CLOBBERED if culprits else verdict).value,
         "dryRuns": watch.is_poked,
         "statusWrites": watch.status_writes,
         "carried": [{"path": path, "writes": n} for path, n in sorted(watch.carried.items())],
@@ -208,9 +208,9 @@ def _verdict(report: dict[str, Any]) -> Iterator[str]:
                 yield f"  a trace cannot tell which of its webhooks did it: {which}"
         else:
             yield f"{culprit['name']} possibly clobbers {fields}: it was not observed alone"
-    if report["verdict"] == Verdict.NOT_CLOBBERED:
+    if report["verdict"] == TraceConclusion.NOT_CLOBBERED:
         yield from _acquitted(report)
-    elif report["verdict"] == Verdict.NOT_SHOWN:
+    elif report["verdict"] == TraceConclusion.NOT_SHOWN:
         yield from _not_shown(report)
     if report["changedMeanwhile"]:
         names = ", ".join(report["changedMeanwhile"])

@@ -85,8 +85,8 @@ def test_an_observation_is_about_as_large_as_the_page_reckons_with() -> None:
     for number in range(3_000):
         filled = lives.next("a")
         phase = Phase(filled.head.split()[1].partition(b"?")[0].decode())
-        verdict = review(filled.body, phase, deps, number * 0.01).verdict
-        reviewed = Reviewed(verdict.request, verdict.prediction, verdict.status)
+        result = review(filled.body, phase, deps, number * 0.01).result
+        reviewed = Reviewed(result.request, result.prediction, result.status)
         sizes.append(len(encode_observation(detection.observe(phase, reviewed, number * 0.01))))
     assert 1_050 < sum(sizes) / len(sizes) < 1_250
     assert "at 1,150 bytes a review" in (REPOSITORY / "docs" / "performance.md").read_text("utf-8")

@@ -42,9 +42,9 @@ class Reviews:
                     continue
                 phase = Phase(recorded["phase"])
                 reply = review(json.dumps(recorded["review"]).encode(), phase, dependencies, 0.0)
-                assert reply.verdict.prediction is not None, reply.body
+                assert reply.result.prediction is not None, reply.body
                 # The last pass of a write is the one that was stored.
-                self._last[user, phase] = (reply.verdict.prediction, recorded["review"]["request"])
+                self._last[user, phase] = (reply.result.prediction, recorded["review"]["request"])
                 self._seen[user].add(phase)
                 self.count += 1
 

@@ -16,7 +16,7 @@ from genguard.status.terminating_pods import Agreement, Count
 from genguard.status.view import Health
 from tests.cases_loader import read_beside
 from webhook.dashboard import findings, objects, terminating, webhooks
-from webhook.dashboard.broken import Broken, NotSettled, Verdict
+from webhook.dashboard.broken import Broken, NotSettled, OverallState
 from webhook.dashboard.headlines import happening, headline, kinds
 from webhook.dashboard.object_page import Branch, ObjectPage
 from webhook.dashboard.page import BadQueryError
@@ -122,7 +122,7 @@ def findings_page(text):
     known = [msgspec.structs.replace(found(text), id=one) for one in (text or "f", "another")]
     thing = not_settled(text)
     things = (thing,) * 6
-    broken = Broken(Verdict.BROKEN, THEN, 3, 2, 6, 1, things, things, ("no cluster",))
+    broken = Broken(OverallState.BROKEN, THEN, 3, 2, 6, 1, things, things, ("no cluster",))
     wanted = msgspec.structs.replace(asked, namespace="", culprit="")
     data = findings.home(known, wanted, broken, NOW, kinds(()))
     first = msgspec.structs.replace(known[0], diff=diff_of(text))

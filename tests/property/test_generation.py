@@ -19,7 +19,7 @@ STORED = st.fixed_dictionaries(
 
 
 def predicted(asked: dict[str, Any], custom: Any = ()) -> Prediction | None:
-    return ask(asked, judge(custom=custom)).verdict.prediction
+    return ask(asked, judge(custom=custom)).result.prediction
 
 
 @given(reviews(), CUSTOM)

@@ -41,7 +41,7 @@ def places(changed: dict) -> set[str]:
 @given(reviews(), CUSTOM)
 def test_a_patch_applies_and_touches_nothing_it_does_not_own(asked, custom):
     answer = ask(asked, everything(custom))  # checks the API server's contract too
-    assert answer.verdict.dropped == ()
+    assert answer.result.dropped == ()
     for place in places(changes(answer)):
         assert OWNED.fullmatch(place), place
 
@@ -81,7 +81,7 @@ def test_fields_that_the_user_names_are_put_back_and_no_other(asked, sent, custo
     ask({**asked, "request": {**asked["request"], "object": intent}}, dependencies,
         phase=Phase.INTENT)  # fmt: skip
     first = ask(asked, dependencies)
-    assert first.verdict.dropped == ()
+    assert first.result.dropped == ()
     for place, value in changes(first).items():
         allowed = re.match(r"/status(/(phase|a|conditions|observedGeneration)\b.*)?$", place)
         assert allowed, place
@@ -111,8 +111,8 @@ def test_audit_only_patches_nothing_and_mends_the_same_places(asked, custom):
     done = ask(asked, everything(custom))
     assert told.patch == []
     owned = {"preserve-observed-generation", "restore-intent"}
-    assert {one.rule for one in told.verdict.repairs} & owned == {
-        one.rule for one in done.verdict.repairs
+    assert {one.rule for one in told.result.repairs} & owned == {
+        one.rule for one in done.result.repairs
     } & owned
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from genguard.status.aggregate import aggregate, summarize
 from genguard.status.evaluate import evaluate
 from genguard.status.kinds import KINDS
-from genguard.status.published import verdicts
+from genguard.status.published import conditions_of
 from genguard.status.view import Blocks, Health, Past, StatusView
 from tests.cases_loader import read_beside
 from tests.property.strategies import GENERATIONS, JSON, ODD_STATUSES, SCALARS, SMALL, optional
@@ -127,7 +127,7 @@ def test_the_conditions_that_genguard_publishes_give_the_same_answer_when_they_a
     view = evaluate(document, past, at=NOW)
     conditions = [
         {"type": one.type, "status": one.status, "reason": one.reason}
-        for one in verdicts(view).values()
+        for one in conditions_of(view).values()
     ]
     published = {
         "apiVersion": "example.org/v1",

@@ -40,10 +40,10 @@ def reviews(name: str) -> Iterator[tuple[Phase, Reviewed, float]]:
         told = json.loads(line)
         phase, now = Phase(told["phase"]), datetime.fromisoformat(told["time"]).timestamp()
         body = json.dumps(told["review"]).encode()
-        verdict = review(body, phase, DEPENDENCIES, now).verdict
-        assert verdict.request is not None
-        if verdict.prediction is not None:
-            yield phase, Reviewed(verdict.request, verdict.prediction, verdict.status), now
+        result = review(body, phase, DEPENDENCIES, now).result
+        assert result.request is not None
+        if result.prediction is not None:
+            yield phase, Reviewed(result.request, result.prediction, result.status), now
 
 
 @pytest.mark.parametrize("name", sorted(catalogue()))

@@ -39,9 +39,9 @@ assert yaml.load("a: [1]", yaml.CSafeLoader) == {"a": [1]}
 assert certs.issue(names=["localhost"], at=datetime.now(UTC))
 with Evaluator() as evaluator:
     key = next(iter(Key))
-    refusals = (evaluator.refusal("'a,b'.split(',').size() ==", key) for _ in range(5))
+    complaints = (evaluator.complaint("'a,b'.split(',').size() ==", key) for _ in range(5))
     # A machine under load may not start the worker in time: then it is started again.
-    assert any("Syntax error" in one for one in refusals)
+    assert any("Syntax error" in one for one in complaints)
 """
 
 

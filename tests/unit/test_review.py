@@ -22,7 +22,7 @@ def test_the_answer_has_the_version_of_the_question(version):
 def test_intent_and_outcome_learn_and_never_patch(phase):
     answer = ask(clobbered(), judge(generation_patch=GenerationPatch.ALWAYS), phase=phase)
     assert answer.document["response"].keys() == {"uid", "allowed"}
-    assert answer.verdict.prediction.cause is Cause.SUBRESOURCE_KEEPS
+    assert answer.result.prediction.cause is Cause.SUBRESOURCE_KEEPS
 
 
 @pytest.mark.parametrize("operation", ["DELETE", "CONNECT"])
@@ -40,7 +40,7 @@ def test_audit_only_says_what_it_would_do_and_does_not():
     assert answer.annotations == {
         "preserve-observed-generation": "would set status.observedGeneration=3"
     }
-    assert [one.path for one in answer.verdict.patch] == ["/status/observedGeneration"]
+    assert [one.path for one in answer.result.patch] == ["/status/observedGeneration"]
 
 
 def test_a_counted_write_is_told_in_its_annotation():
@@ -60,9 +60,9 @@ def test_generation_is_counted_after_the_other_webhooks():
     made = {**asked, "spec": {"replicas": 2}}
     dependencies = judge(generation_patch=GenerationPatch.ALWAYS)
     intent = ask(make_review(new=asked, old=old), dependencies, phase=Phase.INTENT)
-    assert intent.verdict.prediction.cause is Cause.NOTHING_COUNTED
+    assert intent.result.prediction.cause is Cause.NOTHING_COUNTED
     answer = ask(make_review(new=made, old=old), dependencies)
-    assert answer.verdict.prediction.cause is Cause.SPEC_CHANGED
+    assert answer.result.prediction.cause is Cause.SPEC_CHANGED
     assert answer.object["metadata"]["generation"] == 5
 
 
@@ -79,7 +79,7 @@ def test_generation_is_counted_after_the_other_webhooks():
 def test_what_cannot_be_judged_is_allowed_and_says_so(because, spec, skipped):
     body = json.dumps(make_review(new={"spec": "HERE"}, old={"spec": {}}))
     reply = review(body.replace('"HERE"', spec).encode(), Phase.MUTATE, judge(), 0.0)
-    assert reply.verdict.skipped is skipped
+    assert reply.result.skipped is skipped
     answer = Answer(json.loads(body), reply, Phase.MUTATE)
     assert answer.annotations == {"skipped": skipped.value}
     assert answer.patch == []
@@ -89,16 +89,16 @@ def test_a_large_object_with_as_many_values_as_are_judged_is_judged():
     body = json.dumps(make_review(new={"spec": "HERE"}, old={"spec": {}}))
     spec = f"[{'0,' * (MOST_VALUES - 1_000)}0]"
     reply = review(body.replace('"HERE"', spec).encode(), Phase.MUTATE, judge(), 0.0)
-    assert reply.verdict.skipped is None
-    assert reply.verdict.prediction is not None
+    assert reply.result.skipped is None
+    assert reply.result.prediction is not None
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"kind":"AdmissionReview"}'])
 def test_what_is_no_review_is_refused_and_judged_by_nobody(body):
     reply = review(body, Phase.MUTATE, judge(), 0.0)
     assert reply.status == 400
-    assert reply.verdict.request is None
-    assert reply.verdict.refused is not None
+    assert reply.result.request is None
+    assert reply.result.refused is not None
 
 
 def test_what_is_nested_too_deep_and_names_no_uid_cannot_be_answered():

@@ -76,9 +76,9 @@ def test_what_the_cluster_says_of_itself_wins_over_a_file():
     asked = make_review(
         "UPDATE", "widgets", {"status": {"a": 1}}, {"metadata": {"generation": 1}, "status": {}}
     )
-    assert ask(asked, judging.dependencies).verdict.prediction.step == 0
+    assert ask(asked, judging.dependencies).result.prediction.step == 0
     judging.learn("v1.36.3", (learnt,))
-    assert ask(asked, judging.dependencies).verdict.prediction.step == 1
+    assert ask(asked, judging.dependencies).result.prediction.step == 1
     assert judging.knows("example.org", "widgets")
     assert judging.knows("", "pods")
     assert not judging.knows("example.org", "gadgets")
@@ -100,8 +100,8 @@ def test_what_is_put_back_is_no_change_that_counts():
     asked = make_review("UPDATE", "widgets", {**stored, "status": {}}, stored)
     dependencies = judge(generation_patch=GenerationPatch.ALWAYS, custom=[absent])
     answer = ask(asked, dependencies)
-    assert answer.verdict.prediction.step == 0
+    assert answer.result.prediction.step == 0
     assert answer.object["metadata"]["generation"] == 4
     assert answer.object["status"] == {"observedGeneration": 3}
     audited = ask(asked, judge(audit_only=True, custom=[absent]))
-    assert audited.verdict.prediction.step == 1, "nothing is mended there, so it does count"
+    assert audited.result.prediction.step == 1, "nothing is mended there, so it does count"

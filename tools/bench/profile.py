@@ -98,10 +98,10 @@ def _detecting() -> Call:
 def _judged(bodies: Sequence[bytes]) -> list[Reviewed]:
     """What the server hands to detection."""
     deps = dependencies()
-    verdicts = [review(body, Phase.MUTATE, deps, 0.0).verdict for body in bodies]
+    results = [review(body, Phase.MUTATE, deps, 0.0).result for body in bodies]
     return [
         Reviewed(one.request, one.prediction, one.status)
-        for one in verdicts
+        for one in results
         if one.request is not None and one.prediction is not None
     ]
 

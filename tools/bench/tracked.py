@@ -94,10 +94,10 @@ def follow(detection: Detection, reviews: Reviews, objects: int, *, by_turns: bo
         write, number = one if by_turns else one[::-1]
         now = step * _SECONDS_APART
         for phase, body in reviews.of(number, write):
-            verdict = review(body, phase, deps, now).verdict
-            assert verdict.request is not None
-            assert verdict.prediction is not None
-            reviewed = Reviewed(verdict.request, verdict.prediction, verdict.status)
+            result = review(body, phase, deps, now).result
+            assert result.request is not None
+            assert result.prediction is not None
+            reviewed = Reviewed(result.request, result.prediction, result.status)
             observation = detection.observe(phase, reviewed, now)
             if observation is not None:
                 detection.see(observation)

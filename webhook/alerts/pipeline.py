@@ -158,10 +158,10 @@ class Verification:
         with self._supervisor.guard("findings"):
             if finding.severity is Severity.INFO or finding.state == "resolved":
                 return finding if not is_end or finding.id in self._reported else None
-            verdict = await self._exists(finding.subject)
-            if verdict is not False:
+            exists = await self._exists(finding.subject)
+            if exists is not False:
                 self._reported[finding.id] = None
-                message = finding.message if verdict else f"{UNVERIFIED}{finding.message}"
+                message = finding.message if exists else f"{UNVERIFIED}{finding.message}"
                 return structs.replace(finding, message=message)
         return None
 
@@ -170,21 +170,21 @@ class Verification:
         if not thing.uid:
             return None  # it comes and goes: whether it exists just now proves nothing
         now = self._clock()
-        verdict, at = self._known.get(thing, (None, float("-inf")))
-        if verdict or now - at < AGAIN_SECONDS:
-            return verdict
+        exists, at = self._known.get(thing, (None, float("-inf")))
+        if exists or now - at < AGAIN_SECONDS:
+            return exists
         began, asked = self._window
         if now - began >= WINDOW_SECONDS:
             began, asked = now, 0
         if asked >= MOST_LOOKUPS:
-            return verdict
+            return exists
         self._window = began, asked + 1
-        verdict = None
+        exists = None
         try:
             async with asyncio.timeout(_SECONDS):
                 with self._supervisor.guard("lookups"):  # then it is unverified
-                    verdict = await self._lookup(thing)
+                    exists = await self._lookup(thing)
         except TimeoutError:
             self._window = now, MOST_LOOKUPS  # the next lookup would wait as long
-        self._known[thing] = verdict, now
-        return verdict
+        self._known[thing] = exists, now
+        return exists

@@ -114,9 +114,9 @@ class Evaluator(AbstractContextManager["Evaluator"]):
             return RuleAnswers(rule, {})
         return RuleAnswers(rule, {key: answers[text] for key, text in rule.expressions.items()})
 
-    def refusal(self, expression: str, key: Key) -> str:
+    def complaint(self, expression: str, key: Key) -> str:
         """Why an expression of a rule cannot be used, with line and column; "" where it can."""
-        found = self._answers(None, [expression], "refusal", key)
+        found = self._answers(None, [expression], "complaint", key)
         if expression in found:
             return str(found[expression])
         if self._pool is None and time.monotonic() < self._not_before:

@@ -129,7 +129,7 @@ def rule_program(expression: str, key: Key) -> _Rule | str:
     return f"line 1, column 1: more than {_MOST_NAMES} names that are not known"
 
 
-def refusal(expression: str, key: Key) -> str:
+def complaint(expression: str, key: Key) -> str:
     """Why an expression of a rule cannot be used, with line and column; "" where it can."""
     program = rule_program(expression, key)
     return program if isinstance(program, str) else ""

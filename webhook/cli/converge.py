@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from genguard.converge.chain import Document
-from genguard.converge.contest import Verdict
+from genguard.converge.contest import ConvergeResult
 from genguard.converge.ignoring import Ignore, argocd_ignores
 from genguard.converge.prepared import Applier, Logs, Prepared, Refused
 from genguard.converge.report import as_json, as_rows, as_sarif, name_of
@@ -68,21 +68,21 @@ def converge(
     flags["logs"] = tuple(expand(flags["logs"], LOGS, recursive=recursive))
     with Evaluator() as evaluator:
         found, unread = asyncio.run(_look(documents, ignores, evaluator, group=group, **flags))
-    verdicts = [one for one in found if isinstance(one, Verdict)]
+    results = [one for one in found if isinstance(one, ConvergeResult)]
     refused = [one for one in found if isinstance(one, Refused)]
     if output == "sarif":
         texts = texts_of(expand(files, MANIFESTS, recursive=recursive))
-        click.echo(json_line(as_sarif(verdicts, texts, __version__)))
+        click.echo(json_line(as_sarif(results, texts, __version__)))
     elif output == "json":
-        for verdict in verdicts:
-            click.echo(object_line(as_json(verdict)))
+        for result in results:
+            click.echo(object_line(as_json(result)))
     else:
-        print_table([row for verdict in verdicts for row in as_rows(verdict)])
+        print_table([row for result in results for row in as_rows(result)])
     for each in refused:
         tell(f"{name_of(each.which)}: {each.reason}")
-    is_well = all(verdict.is_known and not verdict.fights for verdict in verdicts)
+    is_well = all(result.is_known and not result.fights for result in results)
     is_read = not (source.unread or unread)
-    sys.exit(0 if verdicts and is_well and is_read and not refused else 1)
+    sys.exit(0 if results and is_well and is_read and not refused else 1)
 
 
 def _ignores(argocd: Path | None) -> list[Ignore]:
@@ -107,7 +107,7 @@ async def _look(
     manager: str | None,
     logs: Sequence[str],
     max_line: int,
-) -> tuple[list[Verdict | Refused], int]:
+) -> tuple[list[ConvergeResult | Refused], int]:
     """Look at each object; return also how many lines of audit logs could not be read.
 
     Raises NoClusterError, NoServerError, RefusedError or UNREACHED.

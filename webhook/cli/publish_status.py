@@ -26,7 +26,7 @@ from webhook.telemetry.logs import LOGGER, logging_to_stderr
 
 LEASE: Final = "genguard-publish-status"
 _TICK: Final = 5.0
-"""Seconds after which time alone may have changed a verdict."""
+"""Seconds after which time alone may have changed a condition."""
 _APART: Final = 1.0
 """Seconds between two looks: each judges every object that has opted in."""
 
@@ -102,7 +102,7 @@ async def _lead(
             await asyncio.sleep(_APART)
             snapshot = await objects.next_snapshot(_TICK)
             if snapshot is None or snapshot.unread:
-                continue  # a verdict without what may not be read could be wrong; the log says what
+                continue  # one without what may not be read could be wrong; the log says what
             await publisher.keep_only(frozenset[str]().union(*snapshot.there.values()))
             for node in (node for root in snapshot.roots for node in root.walk()):
                 if not election.is_leader:

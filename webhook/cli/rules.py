@@ -16,7 +16,7 @@ from webhook.cli.files import MAX_LINE
 from webhook.cli.options import F, verb
 from webhook.cli.output import say
 from webhook.files.given import BadFileError
-from webhook.files.rules import distinct_rules, load_rules, read_rule_file, refusals
+from webhook.files.rules import complaints, distinct_rules, load_rules, read_rule_file
 from webhook.server.flags import FILE, PATH
 
 _ACTIONS: Final = ("test", "check", "list")
@@ -37,7 +37,7 @@ def rules(action: str, files: tuple[Path, ...], *, max_line: int) -> None:
             say(f"{rule!s:52} {rule.source}")
         return
     with Evaluator() as evaluator:
-        wrong = list(refusals(found, evaluator.refusal))
+        wrong = list(complaints(found, evaluator.complaint))
         for line in wrong:
             say(f"cannot be used: {line}")
         if action == "check":
@@ -95,5 +95,5 @@ def judging(path: Path | None) -> Iterator[RuleJudge]:
     A process for CEL is started when the first object is judged that has such a rule.
     """
     with Evaluator() as evaluator:
-        own = () if path is None else load_rules(path, evaluator.refusal)
+        own = () if path is None else load_rules(path, evaluator.complaint)
         yield RuleJudge(evaluator, HealthRules(own, load_library))

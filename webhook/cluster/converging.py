@@ -36,7 +36,7 @@ from genguard.admission.matching import (
 from genguard.admission.review import AdmissionRequest
 from genguard.blame.report import Seen
 from genguard.converge.chain import Document, Link, NotCalledError
-from genguard.converge.contest import Contested, Verdict
+from genguard.converge.contest import Contested, ConvergeResult
 from genguard.converge.creation import PODS, pod_of
 from genguard.converge.fields import overlay
 from genguard.converge.ignoring import Ignore, without_ignored
@@ -262,21 +262,23 @@ class Convergence:
     _reads: dict[tuple[object, ...], Any] = field(default_factory=dict)
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def look_at_all(self, every_one: Sequence[Prepared]) -> list[Verdict | Refused]:
+    async def look_at_all(self, every_one: Sequence[Prepared]) -> list[ConvergeResult | Refused]:
         """Look at each manifest, some side by side. Raises RefusedError for a missing right."""
         places = asyncio.Semaphore(_AT_ONCE)  # most of the time is spent waiting
 
-        async def look(prepared: Prepared) -> Verdict | Refused:
+        async def look(prepared: Prepared) -> ConvergeResult | Refused:
             async with places:
                 return await self._look(prepared, every_one)
 
         return await asyncio.gather(*map(look, every_one))
 
-    async def _look(self, prepared: Prepared, every_one: Sequence[Prepared]) -> Verdict | Refused:
+    async def _look(
+        self, prepared: Prepared, beside: Sequence[Prepared]
+    ) -> ConvergeResult | Refused:
         if prepared.served is None or prepared.unusable:
             return Refused(prepared.which, prepared.unusable)
         try:
-            return await self._converge(prepared.served, prepared, every_one)
+            return await self._converge(prepared.served, prepared, beside)
         except RefusedApplyError as error:
             reason = f"the API server refuses it: {error}"
         except RefusedError as error:
@@ -290,8 +292,8 @@ class Convergence:
         return Refused(prepared.which, reason)
 
     async def _converge(
-        self, served: Served, prepared: Prepared, every_one: Sequence[Prepared]
-    ) -> Verdict:
+        self, served: Served, prepared: Prepared, beside: Sequence[Prepared]
+    ) -> ConvergeResult:
         labels = await self._once(self._labels, prepared.which["namespace"])
         cluster = DryRuns(self.admission, served, labels, self.applier.manager or _MANAGER)
         stored = await cluster.find(prepared.manifest)
@@ -300,18 +302,18 @@ class Convergence:
             seen = await self.seen(object_of(prepared, stored))
         contested = list(
             known_contests(
-                prepared, every_one, stored, self.applier, seen=seen, logs=self.logs, tell=self.tell
+                prepared, beside, stored, self.applier, seen=seen, logs=self.logs, tell=self.tell
             )
         )
-        contested += await self._scaled(served, prepared, every_one)
+        contested += await self._scaled(served, prepared, beside)
         generation = int((stored or {}).get("metadata", {}).get("generation") or 1)
         statuses = await self._once(read_statuses, self.admission.rest, served, generation)
-        verdict = await converge(
+        result = await converge(
             Asked(served, prepared.manifest, stored, statuses, contested), cluster
         )
-        left_out = without_ignored(verdict.contested, prepared.which, self.ignores)
+        left_out = without_ignored(result.contested, prepared.which, self.ignores)
         # No GitOps tool compares pods, so none ignores what they lose.
-        return verdict._replace(contested=[*left_out, *await self._pods(prepared, stored, cluster)])
+        return result._replace(contested=[*left_out, *await self._pods(prepared, stored, cluster)])
 
     async def _pods(
         self, prepared: Prepared, stored: Document | None, cluster: DryRuns
@@ -330,11 +332,11 @@ class Convergence:
             return await taken_from_pods(prepared.manifest, None, pods) if is_invalid else ()
 
     async def _scaled(
-        self, served: Served, prepared: Prepared, every_one: Sequence[Prepared]
+        self, served: Served, prepared: Prepared, beside: Sequence[Prepared]
     ) -> list[Contested]:
         """Return the fields that an autoscaler of the namespace writes, or of the same input."""
         namespace = prepared.which["namespace"]
-        given = [each for each in every_one if each.which["namespace"] == namespace]
+        given = [each for each in beside if each.which["namespace"] == namespace]
         scalers = [each.manifest for each in given]
         if get(prepared.manifest, "spec", "replicas") is not ABSENT:
             names = {each.which["name"] for each in given if each.which["kind"] == _AUTOSCALER}

@@ -1,6 +1,6 @@
 """Writes Ready and Settled into opted-in custom resources: the controller of `publish-status`.
 
-It writes only when a verdict changes, at most once in SHORTEST_SECONDS for each object, by a
+It writes only when a condition changes, at most once in SHORTEST_SECONDS for each object, by a
 server-side apply without force. If somebody else writes one of the conditions, or removes it, it
 says so once and leaves this condition of this object alone until the process ends.
 """
@@ -84,7 +84,7 @@ class StatusPublisher:
         found.document, found.stored = document, stored
 
     async def publish(self, judged: Assessment) -> None:
-        """Write the conditions of an object, if its verdict has changed. Never raises."""
+        """Write the conditions of an object, if they have changed. Never raises."""
         view = judged.view
         found = self._objects.get(view.uid)
         if found is None or view.deleting or _version(found.document) < found.written:
@@ -94,8 +94,8 @@ class StatusPublisher:
         await self._leave_to_others(found)
         if self.clock() < found.next_at:
             return
-        known = published.verdicts(view).items()
-        wanted = {name: verdict for name, verdict in known if name not in found.stopped}
+        known = published.conditions_of(view).items()
+        wanted = {name: condition for name, condition in known if name not in found.stopped}
         now = self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         items = published.items_to_apply(found.stored, wanted, self._schemas[found.served], now)
         if items is not None and await self._apply(found, items):

@@ -36,7 +36,7 @@ _DELETED: Final = "metadata.deletionTimestamp"
 _BROKEN: Final = frozenset({Severity.WARNING, Severity.CRITICAL})
 
 
-class Verdict(StrEnum):
+class OverallState(StrEnum):
     """Whether something is broken.
 
     waiting  nothing is, but something is not ready, and stays so for a while
@@ -93,7 +93,7 @@ class Broken(msgspec.Struct, frozen=True, rename="camel"):
     missing   why this server cannot tell, a sentence each
     """
 
-    verdict: Verdict
+    verdict: OverallState
     since: str | None
     objects: int
     findings: int
@@ -173,11 +173,11 @@ async def find_broken(
         await asyncio.sleep(0)
     began = [*read.red, *(one.stuck_since for one in stuck if one.stuck_since is not None)]
     missing = tuple(_missing(sources, now))
-    verdict = Verdict.UNKNOWN if missing else Verdict.GOOD
+    verdict = OverallState.UNKNOWN if missing else OverallState.GOOD
     if read.ends or slow:
-        verdict = Verdict.WAITING if slow else Verdict.ENDING
+        verdict = OverallState.WAITING if slow else OverallState.ENDING
     return Broken(
-        verdict=Verdict.BROKEN if began else verdict,
+        verdict=OverallState.BROKEN if began else verdict,
         since=rfc3339(min(began)) if began else None,
         objects=len({one.root_uid for one in stuck} | read.broken),
         findings=read.alone,

@@ -24,7 +24,7 @@ RULES: Final = "--rules"
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _BESIDE: Final = ".cases"
 """Before the last suffix of the file with the cases of a file: widgets.cases.yaml."""
-Refusal = Callable[[str, Key], str]
+Complain = Callable[[str, Key], str]
 """Why an expression cannot be used, with line and column; "" where it can."""
 
 
@@ -59,28 +59,28 @@ class RuleFile(NamedTuple):
     cases: tuple[Case, ...]
 
 
-def load_rules(path: Path, refusal: Refusal) -> tuple[HealthRule, ...]:
+def load_rules(path: Path, complain: Complain) -> tuple[HealthRule, ...]:
     """Read the rules of a file, and have each expression compiled. Raises BadFileError."""
     found = read_rule_file(path).rules
     if not found:
         raise BadFileError(f"{RULES} {path}: no list `{LISTS[0]}` is in it")
-    return _compiled(found, f"{RULES} {path}", refusal)
+    return _compiled(found, f"{RULES} {path}", complain)
 
 
 def _compiled(
-    rules: tuple[HealthRule, ...], place: str, refusal: Refusal
+    rules: tuple[HealthRule, ...], place: str, complain: Complain
 ) -> tuple[HealthRule, ...]:
     """Return the same rules; raises BadFileError for the first that cannot be compiled."""
-    for why in refusals(rules, refusal):
+    for why in complaints(rules, complain):
         raise BadFileError(f"{place}: {why}")
     return rules
 
 
-def refusals(rules: Iterable[HealthRule], refusal: Refusal) -> Iterator[str]:
+def complaints(rules: Iterable[HealthRule], complain: Complain) -> Iterator[str]:
     """Yield a line for each expression that cannot be used: its kind, key, line and column."""
     for rule in rules:
         for key, expression in rule.expressions.items():
-            if why := refusal(expression, key):
+            if why := complain(expression, key):
                 yield f"{rule}: `{key}`: {why}"
 
 
@@ -163,7 +163,7 @@ class ServerRules:
     def __init__(self, evaluator: Evaluator, place: RulesPlace | None) -> None:
         """Raises BadFileError for a file that cannot be used."""
         file = None if place is None else place.file
-        own = () if file is None else load_rules(file, evaluator.refusal)
+        own = () if file is None else load_rules(file, evaluator.complaint)
         self._evaluator: Final = evaluator
         self.place: Final = place
         self.judge: Final = RuleJudge(evaluator, _with_library(own))
@@ -175,7 +175,7 @@ class ServerRules:
         It may block for seconds.
         """
         try:
-            own = _compiled(parse_texts(_present(texts)), RULES, self._evaluator.refusal)
+            own = _compiled(parse_texts(_present(texts)), RULES, self._evaluator.complaint)
         except BadFileError as error:
             self.is_refused = True
             fields = {"reason": str(error), "effect": "the rules in use are kept"}

@@ -49,7 +49,7 @@ class Part(StrEnum):
     OBSERVED = "/genguard"
 
 
-class Refusal(NamedTuple):
+class AccessDenied(NamedTuple):
     """Why a request is refused, and what to do; `asks`: a token may help."""
 
     status: int
@@ -57,11 +57,11 @@ class Refusal(NamedTuple):
     asks: bool = False
 
 
-Access = Callable[[web.BaseRequest, Part], Awaitable[Refusal | None]]
+Access = Callable[[web.BaseRequest, Part], Awaitable[AccessDenied | None]]
 """Decides which requests may be answered. Never raises."""
 
 
-async def within_host(request: web.BaseRequest, part: Part) -> Refusal | None:
+async def within_host(request: web.BaseRequest, part: Part) -> AccessDenied | None:
     """Show metrics to all, and the rest to loopback connections; without tokens.
 
     Both ends of the connection count, and so does the name that was dialled. A page of another site
@@ -73,11 +73,11 @@ async def within_host(request: web.BaseRequest, part: Part) -> Refusal | None:
     transport = request.transport
     ends = transport and map(transport.get_extra_info, ("peername", "sockname"))
     if not ends or not all(isinstance(end, tuple) and is_loopback(end[0]) for end in ends):
-        return Refusal(403, REFUSALS["elsewhere"])
+        return AccessDenied(403, REFUSALS["elsewhere"])
     host = _HOST.fullmatch(request.headers.get("Host", ""))
     # That it can only mean this host: RFC 6761 section 6.3 of `localhost`.
     is_own = host is not None and is_loopback(host[1] or host[2])
-    return None if is_own else Refusal(403, REFUSALS["other name"])
+    return None if is_own else AccessDenied(403, REFUSALS["other name"])
 
 
 def bearer(authorization: str) -> str:
@@ -108,10 +108,10 @@ def is_loopback(text: str) -> bool:
     return address.is_loopback
 
 
-_NONE: Final = Refusal(200, "")
-_NO_TOKEN: Final = Refusal(401, REFUSALS["takes a token"], asks=True)
-_UNREACHED: Final = Refusal(503, REFUSALS["unreached"])
-_UNKNOWN: Final = Refusal(401, REFUSALS["unknown"], asks=True)
+_NONE: Final = AccessDenied(200, "")
+_NO_TOKEN: Final = AccessDenied(401, REFUSALS["takes a token"], asks=True)
+_UNREACHED: Final = AccessDenied(503, REFUSALS["unreached"])
+_UNKNOWN: Final = AccessDenied(401, REFUSALS["unknown"], asks=True)
 
 
 Review = Callable[[str, str, str], Awaitable[tuple[str, bool] | None]]
@@ -124,13 +124,13 @@ None where the API server does not answer. Never raises.
 class Tokens:
     """Everything but the probes takes a token, loopback included. Never raises."""
 
-    async def __call__(self, request: web.BaseRequest, part: Part) -> Refusal | None:
+    async def __call__(self, request: web.BaseRequest, part: Part) -> AccessDenied | None:
         """Decide by the token of a request."""
         token = bearer(request.headers.get("Authorization", ""))
         # Without one, in UTF-8, the refusal says which kinds there are.
         return await self.refuses(token, part) if token else _NO_TOKEN
 
-    async def refuses(self, token: str, part: Part) -> Refusal | None:
+    async def refuses(self, token: str, part: Part) -> AccessDenied | None:
         """None where the user of the token may see that part."""
         raise NotImplementedError
 
@@ -141,14 +141,14 @@ class ReviewedTokens(Tokens):
     def __init__(self, review: Review, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock` in seconds."""
         self._review: Final = review
-        self._kept: Final[TLRUCache[tuple[bytes, Part], Refusal]] = TLRUCache(
+        self._kept: Final[TLRUCache[tuple[bytes, Part], AccessDenied]] = TLRUCache(
             MOST_KEPT,
             lambda _, kept, now: now + (ALLOWED_SECONDS if kept is _NONE else REFUSED_SECONDS),
             clock,
         )
         self._turns: Final = asyncio.Semaphore(MOST_ASKED)
 
-    async def refuses(self, token: str, part: Part) -> Refusal | None:
+    async def refuses(self, token: str, part: Part) -> AccessDenied | None:
         """None where the user of the token may see that part."""
         key = hashlib.sha256(token.encode()).digest(), part
         known = self._kept.get(key)
@@ -159,7 +159,7 @@ class ReviewedTokens(Tokens):
                 self._kept[key] = known
         return None if known is _NONE else known
 
-    async def _ask(self, token: str, part: Part) -> Refusal:
+    async def _ask(self, token: str, part: Part) -> AccessDenied:
         found = await self._review(token, "get", part)
         if found is None:
             return _UNREACHED
@@ -168,13 +168,13 @@ class ReviewedTokens(Tokens):
             return _NONE
         if not user:
             return _UNKNOWN
-        return Refusal(403, REFUSALS["not allowed"].format(user=user, part=part))
+        return AccessDenied(403, REFUSALS["not allowed"].format(user=user, part=part))
 
 
 SHORTEST_TOKEN: Final = 16
 """Characters; shorter ones can be tried out."""
 _MOST_BYTES: Final = 8_192
-_WRONG: Final = Refusal(401, REFUSALS["wrong"], asks=True)
+_WRONG: Final = AccessDenied(401, REFUSALS["wrong"], asks=True)
 
 
 class BadTokenFileError(ValueError):
@@ -205,7 +205,7 @@ class TokenFile(Tokens):
             )
         self._token: Final = token.encode()
 
-    async def refuses(self, token: str, part: Part) -> Refusal | None:
+    async def refuses(self, token: str, part: Part) -> AccessDenied | None:
         """None for the token of the file, which is good for everything."""
         del part
         return None if hmac.compare_digest(token.encode(), self._token) else _WRONG

@@ -19,11 +19,11 @@ from genguard.admission.decode import HEAD_BYTES, name_in_head
 from genguard.admission.encode import encode_refusal
 from genguard.admission.review import Phase
 from genguard.objects.fields import to_field_path
-from genguard.review import Dependencies, Skipped, Verdict, awaited_intent, review
+from genguard.review import Dependencies, ReviewResult, Skipped, awaited_intent, review
 from genguard.rules.annotations import MOST_SHOWN
 from genguard.rules.assign_generation import AssignGeneration
 from webhook.server.body import Bodies, LargeReviews, OverloadedError, RefusedRequestError
-from webhook.server.certificate import Refusal
+from webhook.server.certificate import ClientRejection
 from webhook.server.connection import Connection, connection_of
 from webhook.server.detecting import Detecting
 from webhook.server.options import RETRY_AFTER_SECONDS, Limits
@@ -87,7 +87,7 @@ class AdmissionHandler:
         try:
             if connection.is_untrusted:  # its connection was counted
                 message = "this client's name is not allowed"
-                response = _refusal(RefusedRequestError(403, Refusal.NOT_ALLOWED, message))
+                response = _refusal(RefusedRequestError(403, ClientRejection.NOT_ALLOWED, message))
             else:
                 response = await self._answer(request, connection, route, arrived)
         except RefusedRequestError as error:
@@ -139,40 +139,40 @@ class AdmissionHandler:
             self.overload.reject(error.rejected)
             reply = review(body, phase, deps, begun, skip=Skipped.OVERLOADED)
         self.metrics.record(phase, reply, time.monotonic() - begun, audit_only=deps.audit_only)
-        self._observe(phase, body, reply.verdict, audit_only=deps.audit_only, is_large=is_costly)
+        self._observe(phase, body, reply.result, audit_only=deps.audit_only, is_large=is_costly)
         if self.spans is not None:
             self.spans.reviewed(request.headers, arrived, phase, reply, audit_only=deps.audit_only)
         return web.Response(body=reply.body, status=reply.status, headers=_JSON)
 
     def _observe(
-        self, phase: Phase, body: bytes, verdict: Verdict, *, audit_only: bool, is_large: bool
+        self, phase: Phase, body: bytes, result: ReviewResult, *, audit_only: bool, is_large: bool
     ) -> None:
         """Record a review, hand it to detection, and log what was repaired, dropped, not judged."""
-        if verdict.refused is not None:
-            field, code = verdict.refused.field, verdict.refused.code
+        if result.refused is not None:
+            field, code = result.refused.field, result.refused.code
             fields = {"phase": phase, "field": field, "code": code}
             LOGGER.warning("undecodable", extra={"fields": fields})
             return
         if self.recorder is not None:
             self.recorder.record(phase, body)
-        self.detecting.put(phase, verdict, len(body), is_large=is_large)
-        if verdict.skipped is Skipped.OVERLOADED and verdict.request is not None:
-            self.detecting.shed(verdict.request.object_name)
+        self.detecting.put(phase, result, len(body), is_large=is_large)
+        if result.skipped is Skipped.OVERLOADED and result.request is not None:
+            self.detecting.shed(result.request.object_name)
         # webhook/server/overload.py logs an overload once: it is no time for many lines.
-        elif verdict.skipped is not None:
-            fields = {"phase": phase, "why": verdict.skipped, **_where(verdict)}
+        elif result.skipped is not None:
+            fields = {"phase": phase, "why": result.skipped, **_where(result)}
             LOGGER.warning("not judged", extra={"fields": fields})
         message = "would repair" if audit_only else "repaired"
-        for repair in verdict.repairs:
+        for repair in result.repairs:
             # It acts on every counted write: its lines are for debugging.
             level = logging.DEBUG if repair.rule == AssignGeneration.name else logging.INFO
             if is_heard(level, message):
                 shown = {to_field_path(edit.path): edit.shown for edit in repair.edits[:MOST_SHOWN]}
                 done = {"rule": repair.rule, "edits": len(repair.edits), "set": shown}
-                LOGGER.log(level, message, extra={"fields": {**done, **_where(verdict)}})
-        if verdict.dropped:
-            paths = [to_field_path(edit.path) for edit in verdict.dropped]
-            LOGGER.error("patch dropped", extra={"fields": {"fields": paths, **_where(verdict)}})
+                LOGGER.log(level, message, extra={"fields": {**done, **_where(result)}})
+        if result.dropped:
+            paths = [to_field_path(edit.path) for edit in result.dropped]
+            LOGGER.error("patch dropped", extra={"fields": {"fields": paths, **_where(result)}})
 
     def _check_in_time(self, connection: Connection, now: float, seconds: float) -> None:
         """Raise OverloadedError when an answer would come too late for this client.
@@ -216,10 +216,10 @@ def route_of(raw_path: str) -> _Route:
     return PHASES.get(path), next((int(one[1]) for one in found), None)
 
 
-def _where(verdict: Verdict) -> dict[str, str]:
-    if verdict.request is None:
+def _where(result: ReviewResult) -> dict[str, str]:
+    if result.request is None:
         return {}
-    wire = verdict.request.wire
+    wire = result.request.wire
     where = {
         "operation": wire.operation,
         "resource": wire.resource.resource,

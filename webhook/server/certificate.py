@@ -30,7 +30,7 @@ _SHORTEST_RENEWAL: Final = 1 / 20
 """Share of the lifetime, where that is so short that an hour is much of it."""
 
 
-class Refusal(StrEnum):
+class ClientRejection(StrEnum):
     """Why a client is refused, as metrics and the log name it."""
 
     NO_CERTIFICATE = "no_client_certificate"
@@ -42,7 +42,7 @@ class Clients:
     """Which clients may use the admission port; all of them have presented a good certificate."""
 
     def __init__(self, names: frozenset[str], count: Callable[[str], None]) -> None:
-        """`count` takes each Refusal.
+        """`count` takes each ClientRejection.
 
         `names` are allowed common names of subjects; without any, every name is allowed. The API
         server takes its own callers so (--requestheader-allowed-names, kube-apiserver).
@@ -57,19 +57,19 @@ class Clients:
         """Whether the client, whose chain was checked in the handshake, has an allowed name."""
         if not self._names or names_of(transport.get_extra_info("peercert")) & self._names:
             return True
-        self._refuse(Refusal.NOT_ALLOWED)
+        self._refuse(ClientRejection.NOT_ALLOWED)
         return False
 
     def refuse_handshake(self, error: OSError) -> None:
         """Count a handshake that failed for the certificate of a client."""
         if isinstance(error, ssl.SSLCertVerificationError):
-            self._refuse(Refusal.UNTRUSTED)
+            self._refuse(ClientRejection.UNTRUSTED)
         elif getattr(error, "reason", "") == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
-            self._refuse(Refusal.NO_CERTIFICATE)
+            self._refuse(ClientRejection.NO_CERTIFICATE)
 
-    def _refuse(self, refusal: Refusal) -> None:
-        self._count(refusal)
-        self.episode.count(refusal)
+    def _refuse(self, rejection: ClientRejection) -> None:
+        self._count(rejection)
+        self.episode.count(rejection)
 
 
 def names_of(certificate: dict[str, Any] | None) -> frozenset[str]:

@@ -19,7 +19,7 @@ from genguard.detection.finding import Finding
 from genguard.detection.ledger import Row
 from genguard.detection.observation import encode_observation
 from genguard.detection.reduce import Reviewed
-from genguard.review import Verdict
+from genguard.review import ReviewResult
 from genguard.status.tracking import Tracking
 from webhook.alerts.change import Sink, TransitionTracker
 from webhook.alerts.pipeline import QueuedSink
@@ -103,13 +103,13 @@ class Detecting:
         """When there was last no time to judge a review, in Unix seconds; 0: never."""
         return self._shed_at and self._shed_at + self.clock.ahead
 
-    def put(self, phase: Phase, verdict: Verdict, size: int, *, is_large: bool = False) -> None:
+    def put(self, phase: Phase, result: ReviewResult, size: int, *, is_large: bool = False) -> None:
         """Add an answered review of `size` bytes to the queue, if there is room.
 
         is_large  comparing it would hold the event loop. Such reviews leave half of the bytes to
                   others, so that they alone never make the queue full
         """
-        request, prediction = verdict.request, verdict.prediction
+        request, prediction = result.request, result.prediction
         if request is None:
             return
         if prediction is None:
@@ -131,7 +131,7 @@ class Detecting:
             self.shed(request.object_name)
             return
         self._bytes += weight
-        reviewed = Reviewed(request, prediction, verdict.status)
+        reviewed = Reviewed(request, prediction, result.status)
         self._queue.append(_Waiting(phase, reviewed, now, weight, is_large))
         self._wake.set()
 

@@ -75,13 +75,13 @@ def _guard(access: Access) -> Middleware:
             crowded.force_close()
             return crowded
         part = Part.METRICS if request.path == _METRICS else Part.OBSERVED
-        refusal = await access(request, part)
-        if refusal is None:
+        denied = await access(request, part)
+        if denied is None:
             return None
-        response = web.Response(status=refusal.status, text=refusal.why)
-        for challenge in _CHALLENGES if refusal.asks else ():
+        response = web.Response(status=denied.status, text=denied.why)
+        for challenge in _CHALLENGES if denied.asks else ():
             response.headers.add("WWW-Authenticate", challenge)
-        if refusal.status == HTTPStatus.SERVICE_UNAVAILABLE:
+        if denied.status == HTTPStatus.SERVICE_UNAVAILABLE:
             response.headers["Retry-After"] = "2"
         return response
 
@@ -90,8 +90,8 @@ def _guard(access: Access) -> Middleware:
         connection = connection_of(request)
         connection.headers_complete()
         try:
-            refusal = await refused(request)
-            return await handler(request) if refusal is None else refusal
+            denied = await refused(request)
+            return await handler(request) if denied is None else denied
         finally:
             connection.request_done()
 

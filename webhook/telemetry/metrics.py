@@ -20,7 +20,7 @@ from prometheus_client import metrics_core as core
 from genguard.admission.review import Phase
 from genguard.generation.table import load_rows
 from genguard.objects.served import resource_name
-from genguard.review import Reply, Verdict
+from genguard.review import Reply, ReviewResult
 
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call] # the time of a start
 
@@ -124,25 +124,25 @@ class Metrics:
 
     def record(self, phase: Phase, reply: Reply, seconds: float, *, audit_only: bool) -> None:
         """Count one answered review."""
-        verdict = reply.verdict
+        result = reply.result
         self._seconds.observe(seconds)
         operation, (resource, subresource) = "", _OTHER
-        if verdict.request is not None:
-            wire = verdict.request.wire
+        if result.request is not None:
+            wire = result.request.wire
             if not wire.dry_run:
                 self.last_review = time.time()
             operation, found = wire.operation, wire.resource
             written = (found.group, found.resource, wire.sub_resource)
             resource, subresource = self._resources.get(written) or self._labels_of(*written)
-        decision = decision_of(verdict, audit_only=audit_only)
+        decision = decision_of(result, audit_only=audit_only)
         self._reviews[phase, operation, resource, subresource, decision] += 1
-        if verdict.prediction is not None and phase is Phase.MUTATE:
-            self._causes[verdict.prediction.cause,] += 1
-        for repair in verdict.repairs:
+        if result.prediction is not None and phase is Phase.MUTATE:
+            self._causes[result.prediction.cause,] += 1
+        for repair in result.repairs:
             mode = "would" if audit_only else "did"
             self._mends[repair.rule, resource, mode] += len(repair.edits)
-        if verdict.dropped:
-            self._dropped[resource,] += len(verdict.dropped)
+        if result.dropped:
+            self._dropped[resource,] += len(result.dropped)
 
     def _labels_of(self, group: str, resource: str, subresource: str) -> tuple[str, str]:
         """The labels of a resource; remembered for those that the table or the cluster knows."""
@@ -170,12 +170,12 @@ class Metrics:
             yield family(name, read())
 
 
-def decision_of(verdict: Verdict, *, audit_only: bool) -> str:
+def decision_of(result: ReviewResult, *, audit_only: bool) -> str:
     """Return what was decided of a review, in one word."""
-    if verdict.refused is not None:
+    if result.refused is not None:
         return "undecodable"
-    if verdict.skipped is not None:
+    if result.skipped is not None:
         return "skipped"
-    if verdict.patch:
+    if result.patch:
         return "would-patch" if audit_only else "patched"
     return "allowed"

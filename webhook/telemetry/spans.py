@@ -19,7 +19,7 @@ from typing import Any, Final
 from genguard.admission.review import Phase
 from genguard.objects.served import resource_name
 from genguard.objects.shown import printable
-from genguard.review import Reply, Verdict
+from genguard.review import Reply, ReviewResult
 from webhook import __version__
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics, decision_of
@@ -121,7 +121,7 @@ class ExportedSpans:
     ) -> None:
         """Record an answered review that arrived at this Unix time, in nanoseconds."""
         if (span := self._begin(headers, arrived, phase)) is not None:
-            span.set_attributes(_attributes(reply.verdict, audit_only=audit_only))
+            span.set_attributes(_attributes(reply.result, audit_only=audit_only))
             self._end(span, phase, reply.status)
 
     def rejected(
@@ -164,13 +164,13 @@ class ExportedSpans:
         span.end(time.time_ns())
 
 
-def _attributes(verdict: Verdict, *, audit_only: bool) -> dict[str, str | int | bool]:
+def _attributes(result: ReviewResult, *, audit_only: bool) -> dict[str, str | int | bool]:
     found: dict[str, str | int | bool] = {
-        "genguard.decision": decision_of(verdict, audit_only=audit_only),
-        "genguard.edits": sum(len(repair.edits) for repair in verdict.repairs),
+        "genguard.decision": decision_of(result, audit_only=audit_only),
+        "genguard.edits": sum(len(repair.edits) for repair in result.repairs),
     }
-    if verdict.request is not None:
-        wire, kind = verdict.request.wire, verdict.request.wire.resource
+    if result.request is not None:
+        wire, kind = result.request.wire, result.request.wire.resource
         names = {
             "genguard.operation": wire.operation,
             "genguard.resource": resource_name(kind.group, kind.resource),
@@ -180,8 +180,8 @@ def _attributes(verdict: Verdict, *, audit_only: bool) -> dict[str, str | int | 
         }
         found |= {key: printable(value[:_LONGEST_NAME]) for key, value in names.items() if value}
         found["genguard.dry_run"] = bool(wire.dry_run)
-    if verdict.skipped is not None:
-        found["genguard.reason"] = verdict.skipped.value
+    if result.skipped is not None:
+        found["genguard.reason"] = result.skipped.value
     return found
 
 

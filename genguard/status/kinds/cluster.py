@@ -9,18 +9,18 @@ from typing import Final
 from genguard.generation.table import load_rows
 from genguard.objects.fields import ABSENT
 from genguard.status.checked_object import CheckedObject
-from genguard.status.kind_rule import NOTHING_BLOCKS, KindRule, KindRules, KindVerdict
+from genguard.status.kind_rule import NOTHING_BLOCKS, KindResult, KindRule, KindRules
 from genguard.status.view import Blocks, Reason, remark, short_word
 
 _PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
 
 
-def evaluate_node(obj: CheckedObject) -> KindVerdict:
+def evaluate_node(obj: CheckedObject) -> KindResult:
     """Red unless Ready; Yellow when cordoned or under pressure, because it accepts fewer pods."""
     conditions = obj.conditions()
     blocked = conditions.why_not_true("Ready", obj.generation)
     if blocked is not None:
-        return KindVerdict((blocked,), broken=True)
+        return KindResult((blocked,), broken=True)
     remarks = [
         remark(found.path, have="True", note=found.note)
         for found in map(conditions.true, _PRESSURES)
@@ -28,18 +28,18 @@ def evaluate_node(obj: CheckedObject) -> KindVerdict:
     ]
     if obj.flag("unschedulable"):
         remarks.append(remark("spec.unschedulable", have=True, note="cordoned"))
-    return KindVerdict(remarks, degraded=bool(remarks))
+    return KindResult(remarks, degraded=bool(remarks))
 
 
-def evaluate_namespace(obj: CheckedObject) -> KindVerdict:
+def evaluate_namespace(obj: CheckedObject) -> KindResult:
     """Require phase Active, which the API server itself sets on creation."""
     phase = obj.word("status", "phase")
     if phase == "Active":
         return NOTHING_BLOCKS
-    return KindVerdict((Reason("status.phase", short_word(phase) if phase else ABSENT, "Active"),))
+    return KindResult((Reason("status.phase", short_word(phase) if phase else ABSENT, "Active"),))
 
 
-def evaluate_api_service(obj: CheckedObject) -> KindVerdict:
+def evaluate_api_service(obj: CheckedObject) -> KindResult:
     """Require Available; Red when it has been missing for longer than a server takes to start."""
     conditions = obj.conditions()
     blocked = conditions.why_not_true("Available", obj.generation)
@@ -47,20 +47,20 @@ def evaluate_api_service(obj: CheckedObject) -> KindVerdict:
         return NOTHING_BLOCKS
     found = conditions.get("Available")
     late = found is not None and obj.overdue(found.since)
-    return KindVerdict((blocked,), broken=late)
+    return KindResult((blocked,), broken=late)
 
 
-def evaluate_definition(obj: CheckedObject) -> KindVerdict:
+def evaluate_definition(obj: CheckedObject) -> KindResult:
     """Require Established; a name conflict with another definition is final until somebody acts."""
     conditions = obj.conditions()
     accepted = conditions.get("NamesAccepted")
     if accepted is not None and accepted.status == "False":
-        return KindVerdict((accepted.blocking("True", Blocks.READY),), failed=True)
+        return KindResult((accepted.blocking("True", Blocks.READY),), failed=True)
     blocked = conditions.why_not_true("Established", obj.generation)
-    return NOTHING_BLOCKS if blocked is None else KindVerdict((blocked,))
+    return NOTHING_BLOCKS if blocked is None else KindResult((blocked,))
 
 
-def evaluate_silent(obj: CheckedObject) -> KindVerdict:  # noqa: ARG001 - the interface of a rule
+def evaluate_silent(obj: CheckedObject) -> KindResult:  # noqa: ARG001 - the interface of a rule
     """Accept every object: there is no status to read."""
     return NOTHING_BLOCKS
 

@@ -14,9 +14,9 @@ from genguard.objects.fields import ABSENT, text
 from genguard.status import standard_fields
 from genguard.status.checked_object import CheckedObject, Condition, Conditions, Places
 from genguard.status.kind_rule import (
+    KindResult,
     KindRule,
     KindRules,
-    KindVerdict,
     completed_share,
     require_at_least,
 )
@@ -31,10 +31,10 @@ _COMPLETE: Final = frozenset({"NewReplicaSetAvailable", "NewReplicationControlle
 _COUNTS: Final = ("replicas", "readyReplicas", "availableReplicas", "updatedReplicas")
 
 
-def evaluate_generic(obj: CheckedObject) -> KindVerdict:
+def evaluate_generic(obj: CheckedObject) -> KindResult:
     """Decide by what the controller says, or else by phase, counters and other conditions."""
     if not obj.has_status and not isinstance(obj.metadata.get("status"), dict):
-        return KindVerdict(
+        return KindResult(
             (remark("status", have=ABSENT, note="no controller has written a status"),)
         )
     places, reasons = standard_fields.current_places(obj, obj.places)
@@ -75,7 +75,7 @@ def evaluate_generic(obj: CheckedObject) -> KindVerdict:
     ends = decided is not None and decided.type in _ENDS
     finished = ends and (failed or not any(reason.blocks for reason in reasons))
     broken = broken or health is Health.RED
-    return KindVerdict(reasons, failed, broken, degraded, progress, finished)
+    return KindResult(reasons, failed, broken, degraded, progress, finished)
 
 
 def _add_failures(obj: CheckedObject, conditions: Conditions, reasons: list[Reason]) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from genguard.objects.fields import ABSENT, get, items
 from genguard.status.checked_object import CheckedObject, Conditions
-from genguard.status.kind_rule import NOTHING_BLOCKS, KindRule, KindRules, KindVerdict
+from genguard.status.kind_rule import NOTHING_BLOCKS, KindResult, KindRule, KindRules
 from genguard.status.names import NAMES
 from genguard.status.pod_images import container_key
 from genguard.status.view import Blocks, Reason, short_word
@@ -20,31 +20,31 @@ _RESIZES: Final = ("PodResizePending", "PodResizeInProgress")
 _LISTS: Final = ("initContainerStatuses", "containerStatuses")
 
 
-def evaluate_pod(obj: CheckedObject) -> KindVerdict:
+def evaluate_pod(obj: CheckedObject) -> KindResult:
     """Require Ready; a pod that does not restart its containers is settled when they have ended.
 
     Operators of databases run such pods too, and start them again themselves.
     """
     phase = obj.word("status", "phase")
     if phase == "Succeeded":
-        return KindVerdict(finished=True)
+        return KindResult(finished=True)
     if phase == "Failed":
         why = short_word(obj.status["reason"]) if obj.status.get("reason") else ""
         reason = Reason("status.phase", phase, "Running or Succeeded", why, Blocks.READY)
-        return KindVerdict((reason,), failed=True, finished=True)
+        return KindResult((reason,), failed=True, finished=True)
     conditions = obj.conditions()
     blocked = conditions.why_not_true("Ready", obj.generation)
     if blocked is not None:
         return _explain_unready(obj, conditions, blocked)
     policy = obj.word("spec", "restartPolicy", "Always")
     if policy != "Always" and not _is_kept_running(obj):
-        return KindVerdict(
+        return KindResult(
             (Reason("status.phase", short_word(phase), "Succeeded", _NOTE, Blocks.SETTLED),)
         )
     for name in _RESIZES:
         resize = conditions.true(name)
         if resize is not None:
-            return KindVerdict((resize.blocking("False", Blocks.SETTLED),))
+            return KindResult((resize.blocking("False", Blocks.SETTLED),))
     return NOTHING_BLOCKS
 
 
@@ -59,15 +59,15 @@ def _is_kept_running(obj: CheckedObject) -> bool:
     return any(isinstance(kind, str) and not kind.endswith(_RUNS) for kind in kinds)
 
 
-def _explain_unready(obj: CheckedObject, conditions: Conditions, blocked: Reason) -> KindVerdict:
+def _explain_unready(obj: CheckedObject, conditions: Conditions, blocked: Reason) -> KindResult:
     """Return the cause, if status shows it, before the condition that follows from it."""
     scheduled = conditions.get("PodScheduled")
     if scheduled is not None and scheduled.status != "True":
         late = obj.overdue(obj.metadata.get("creationTimestamp"))
-        return KindVerdict((scheduled.blocking("True"),), broken=late)
+        return KindResult((scheduled.blocking("True"),), broken=late)
     waiting = list(_find_not_running(obj.status))
     broken = any(reason.have in NAMES["broken containers"] for reason in waiting)
-    return KindVerdict((*waiting, blocked), broken=broken)
+    return KindResult((*waiting, blocked), broken=broken)
 
 
 def _find_not_running(status: dict[str, Any]) -> Iterator[Reason]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from genguard.objects.fields import ABSENT
 from genguard.status.checked_object import CheckedObject, Conditions, WrongTypeError, objects_of
-from genguard.status.kind_rule import NOTHING_BLOCKS, KindRule, KindRules, KindVerdict
+from genguard.status.kind_rule import NOTHING_BLOCKS, KindResult, KindRule, KindRules
 from genguard.status.view import Blocks, Reason, short_word
 
 _INGRESS: Final = "status.loadBalancer.ingress"
@@ -19,19 +19,19 @@ _ERRORS: Final = ("ControllerResizeError", "NodeResizeError", "ModifyVolumeError
 _WAITS: Final = "no pod that uses it is scheduled, or no device fits"
 
 
-def evaluate_service(obj: CheckedObject) -> KindVerdict:
+def evaluate_service(obj: CheckedObject) -> KindResult:
     """Require an address for type LoadBalancer; every other type is ready at once."""
     if obj.word("spec", "type", "ClusterIP") != "LoadBalancer":
         return NOTHING_BLOCKS
     reasons = _find_missing_address(obj)
     if not obj.word("spec", "clusterIP"):
         reasons.insert(0, Reason("spec.clusterIP", ABSENT, "an address"))
-    return KindVerdict(reasons)
+    return KindResult(reasons)
 
 
-def evaluate_ingress(obj: CheckedObject) -> KindVerdict:
+def evaluate_ingress(obj: CheckedObject) -> KindResult:
     """Require the address that its controller publishes."""
-    return KindVerdict(_find_missing_address(obj))
+    return KindResult(_find_missing_address(obj))
 
 
 def _find_missing_address(obj: CheckedObject) -> list[Reason]:
@@ -46,39 +46,39 @@ def _find_missing_address(obj: CheckedObject) -> list[Reason]:
     ][:1]
 
 
-def evaluate_volume_claim(obj: CheckedObject) -> KindVerdict:
+def evaluate_volume_claim(obj: CheckedObject) -> KindResult:
     """Require phase Bound; a claim whose volume is Lost has failed for good."""
     phase = obj.word("status", "phase")
     if phase == "Lost":
         note = "the volume that it was bound to is gone"
         lost = Reason("status.phase", phase, "Bound", note, Blocks.READY)
-        return KindVerdict((lost,), failed=True)
+        return KindResult((lost,), failed=True)
     if phase != "Bound":
-        return KindVerdict((_phase(phase, "Bound"),))
+        return KindResult((_phase(phase, "Bound"),))
     found = map(obj.conditions().true, (*_RESIZES, *_ERRORS))
-    return KindVerdict([one.blocking("False", Blocks.SETTLED) for one in found if one is not None])
+    return KindResult([one.blocking("False", Blocks.SETTLED) for one in found if one is not None])
 
 
-def evaluate_volume(obj: CheckedObject) -> KindVerdict:
+def evaluate_volume(obj: CheckedObject) -> KindResult:
     """Require Available or Bound; Released and Failed wait for an administrator."""
     phase = obj.word("status", "phase")
     if phase in ("Available", "Bound"):
         return NOTHING_BLOCKS
     reason = _phase(phase, "Available or Bound")
     if phase in ("Released", "Failed"):
-        return KindVerdict((reason._replace(blocks=Blocks.READY),), failed=phase == "Failed")
-    return KindVerdict((reason,))
+        return KindResult((reason._replace(blocks=Blocks.READY),), failed=phase == "Failed")
+    return KindResult((reason,))
 
 
 def _phase(phase: str, want: str) -> Reason:
     return Reason("status.phase", short_word(phase) if phase else ABSENT, want)
 
 
-def evaluate_resource_claim(obj: CheckedObject) -> KindVerdict:
+def evaluate_resource_claim(obj: CheckedObject) -> KindResult:
     """Require an allocation, and nothing against it from the drivers of its devices."""
     allocation = obj.inner("status", "allocation")
     if not allocation:
-        return KindVerdict((Reason("status.allocation", ABSENT, "an allocation", _WAITS),))
+        return KindResult((Reason("status.allocation", ABSENT, "an allocation", _WAITS),))
     reported: dict[tuple[str, ...], tuple[str, Conditions]] = {}
     for index, device in objects_of(obj.status.get("devices"), "status.devices"):
         path = f"status.devices[{index}]"
@@ -93,7 +93,7 @@ def evaluate_resource_claim(obj: CheckedObject) -> KindVerdict:
         at = f"status.allocation.devices.results[{index}]"
         path, conditions = reported.get(_device(result), (at, Conditions()))
         reasons += _unbound(result, at, path, conditions)
-    return KindVerdict(reasons)
+    return KindResult(reasons)
 
 
 def _unbound(
@@ -112,7 +112,7 @@ def _unbound(
             yield Reason(f"{path}.conditions[{name}]", "True", "False", note)
 
 
-def evaluate_taint_rule(obj: CheckedObject) -> KindVerdict:
+def evaluate_taint_rule(obj: CheckedObject) -> KindResult:
     """Accept every rule; one that evicts is settled when no pod is left to evict."""
     if obj.inner("spec", "taint").get("effect") != "NoExecute":
         return NOTHING_BLOCKS
@@ -120,11 +120,11 @@ def evaluate_taint_rule(obj: CheckedObject) -> KindVerdict:
     if found is None:
         note = "the controller has not looked at it"
         path = "status.conditions[EvictionInProgress]"
-        return KindVerdict((Reason(path, ABSENT, "False", note, Blocks.SETTLED),))
+        return KindResult((Reason(path, ABSENT, "False", note, Blocks.SETTLED),))
     if found.stale(obj.generation):
-        return KindVerdict((found.stale_reason(obj.generation, Blocks.SETTLED),))
+        return KindResult((found.stale_reason(obj.generation, Blocks.SETTLED),))
     if found.status != "False":
-        return KindVerdict((found.blocking("False", Blocks.SETTLED),))
+        return KindResult((found.blocking("False", Blocks.SETTLED),))
     return NOTHING_BLOCKS
 
 

@@ -7,21 +7,21 @@ Amends   the Ready table, which also wants desiredHealthy == spec.minAvailable o
 from typing import Final
 
 from genguard.status.checked_object import CheckedObject
-from genguard.status.kind_rule import KindRule, KindRules, KindVerdict, require_at_least
+from genguard.status.kind_rule import KindResult, KindRule, KindRules, require_at_least
 from genguard.status.view import Blocks, Reason, remark
 
 _DISABLED: Final = "ScalingDisabled"
 """Somebody scaled the target to 0, which disables the autoscaler: nothing is wrong."""
 
 
-def evaluate_autoscaler(obj: CheckedObject) -> KindVerdict:
+def evaluate_autoscaler(obj: CheckedObject) -> KindResult:
     """Require that it can scale; Yellow when maxReplicas limits it."""
     conditions = obj.conditions()
     reasons: list[Reason] = []
     if obj.version != "v1":  # which keeps its conditions in an annotation, and that is not read
         found = conditions.get("ScalingActive")
         if found is not None and found.reason == _DISABLED:
-            return KindVerdict((remark(found.path, have="False", note=_DISABLED),))
+            return KindResult((remark(found.path, have="False", note=_DISABLED),))
         wanted = ("AbleToScale",) if found is None else ("AbleToScale", "ScalingActive")
         blocked = (conditions.why_not_true(name, obj.generation) for name in wanted)
         reasons += [reason for reason in blocked if reason is not None]
@@ -33,10 +33,10 @@ def evaluate_autoscaler(obj: CheckedObject) -> KindVerdict:
     if limited is not None and at_most:
         note = "TooManyReplicas: spec.maxReplicas limits it"
         reasons.append(remark(limited.path, have="True", note=note))
-    return KindVerdict(reasons, degraded=at_most)
+    return KindResult(reasons, degraded=at_most)
 
 
-def evaluate_disruption_budget(obj: CheckedObject) -> KindVerdict:
+def evaluate_disruption_budget(obj: CheckedObject) -> KindResult:
     """Settled once observed: its controller creates no pods, it only counts them."""
     desired = obj.count("desiredHealthy")
     reasons: list[Reason] = []
@@ -46,7 +46,7 @@ def evaluate_disruption_budget(obj: CheckedObject) -> KindVerdict:
     if allowed is not None and out_of_sync:
         note = "SyncFailed: the controller cannot count the pods"
         reasons.append(remark(allowed.path, have="False", note=note))
-    return KindVerdict(reasons, degraded=out_of_sync)
+    return KindResult(reasons, degraded=out_of_sync)
 
 
 RULES: Final[KindRules] = {

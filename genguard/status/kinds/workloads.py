@@ -13,9 +13,9 @@ from genguard.objects.fields import ABSENT
 from genguard.status.checked_object import COUNT, CheckedObject, Conditions, WrongTypeError
 from genguard.status.kind_rule import (
     NOTHING_BLOCKS,
+    KindResult,
     KindRule,
     KindRules,
-    KindVerdict,
     completed_share,
     require_at_least,
     require_exactly,
@@ -28,7 +28,7 @@ _NO_DEADLINE: Final = (None, 2**31 - 1)
 _ON_DELETE: Final = "OnDelete: old pods are replaced only when somebody deletes them"
 
 
-def evaluate_deployment(obj: CheckedObject) -> KindVerdict:
+def evaluate_deployment(obj: CheckedObject) -> KindResult:
     """Require a complete rollout as the controller counts it; Red past the progress deadline."""
     replacement = read_replacement(obj)
     desired = obj.desired()
@@ -70,7 +70,7 @@ def evaluate_deployment(obj: CheckedObject) -> KindVerdict:
         # Pausing only delays later changes: the controller has acted on this generation.
         note = "complete; later changes wait until it is resumed"
         reasons.append(remark("spec.paused", have=True, note=note))
-    return KindVerdict(
+    return KindResult(
         reasons,
         exceeded is not None,
         broken,
@@ -100,17 +100,17 @@ def _why_progressing(obj: CheckedObject, conditions: Conditions) -> list[Reason]
     return [Reason(f"{found.path}.reason", short_word(found.reason), whole)]
 
 
-def evaluate_replica_set(obj: CheckedObject) -> KindVerdict:
+def evaluate_replica_set(obj: CheckedObject) -> KindResult:
     """Compare the counters; Red when pods cannot be created or deleted and none is available."""
     return _compare_replicas(obj, Blocks.BOTH)
 
 
-def evaluate_replication_controller(obj: CheckedObject) -> KindVerdict:
+def evaluate_replication_controller(obj: CheckedObject) -> KindResult:
     """Compare the counters; ReplicaFailure is only Yellow, because the Ready table ignores it."""
     return _compare_replicas(obj, Blocks.NOTHING)
 
 
-def _compare_replicas(obj: CheckedObject, failure_blocks: Blocks) -> KindVerdict:
+def _compare_replicas(obj: CheckedObject, failure_blocks: Blocks) -> KindResult:
     desired = obj.desired()
     counts = {key: obj.count(key) for key in ("replicas", "readyReplicas", "availableReplicas")}
     reasons: list[Reason] = []
@@ -118,12 +118,12 @@ def _compare_replicas(obj: CheckedObject, failure_blocks: Blocks) -> KindVerdict
     share = completed_share(desired, counts["readyReplicas"], counts["availableReplicas"])
     failure = obj.conditions().true("ReplicaFailure")
     if failure is None:
-        return KindVerdict(reasons, progress=share)
+        return KindResult(reasons, progress=share)
     reasons.append(failure.blocking("False" if failure_blocks else "", failure_blocks))
-    return KindVerdict(reasons, broken=share == 0, degraded=not failure_blocks, progress=share)
+    return KindResult(reasons, broken=share == 0, degraded=not failure_blocks, progress=share)
 
 
-def evaluate_stateful_set(obj: CheckedObject) -> KindVerdict:
+def evaluate_stateful_set(obj: CheckedObject) -> KindResult:
     """Compare the counters as the update strategy requires."""
     desired = obj.desired()
     replicas, ready = obj.count("replicas"), obj.count("readyReplicas")
@@ -138,56 +138,56 @@ def evaluate_stateful_set(obj: CheckedObject) -> KindVerdict:
     if obj.inner("spec", "updateStrategy").get("type") == "OnDelete":
         if now != then and updated < replicas:
             reasons.append(remark("status.updatedReplicas", have=updated, note=_ON_DELETE))
-        return KindVerdict(reasons, progress=share)
+        return KindResult(reasons, progress=share)
     partition = obj.inner("spec", "updateStrategy", "rollingUpdate").get("partition")
     if partition is not None:
         if type(partition) is not int or partition < 0:
             raise WrongTypeError("spec.updateStrategy.rollingUpdate.partition", partition, COUNT)
         wanted = max(0, desired - partition)
         require_at_least(reasons, "updatedReplicas", updated, wanted)
-        return KindVerdict(reasons, progress=min(share, completed_share(wanted, updated)))
+        return KindResult(reasons, progress=min(share, completed_share(wanted, updated)))
     current = obj.count("currentReplicas")
     require_exactly(reasons, desired, currentReplicas=current)
     if now != then and not reasons:
         reasons.append(Reason("status.currentRevision", "different", "status.updateRevision"))
-    return KindVerdict(reasons, progress=completed_share(desired, ready, max(updated, current)))
+    return KindResult(reasons, progress=completed_share(desired, ready, max(updated, current)))
 
 
-def evaluate_daemon_set(obj: CheckedObject) -> KindVerdict:
+def evaluate_daemon_set(obj: CheckedObject) -> KindResult:
     """Compare the counters with desiredNumberScheduled; without nodes it is complete."""
     if obj.status.get("desiredNumberScheduled") is None:
         # Never omitted by the controller (apps/v1): without it the other numbers mean nothing.
-        return KindVerdict((Reason("status.desiredNumberScheduled", ABSENT, COUNT),), progress=0.0)
+        return KindResult((Reason("status.desiredNumberScheduled", ABSENT, COUNT),), progress=0.0)
     desired, updated = obj.count("desiredNumberScheduled"), obj.count("updatedNumberScheduled")
     ready, available = obj.count("numberReady"), obj.count("numberAvailable")
     reasons: list[Reason] = []
     require_exactly(reasons, desired, numberReady=ready, numberAvailable=available)
     if obj.inner("spec", "updateStrategy").get("type") != "OnDelete":
         require_at_least(reasons, "updatedNumberScheduled", updated, desired)
-        return KindVerdict(reasons, progress=completed_share(desired, updated, ready, available))
+        return KindResult(reasons, progress=completed_share(desired, updated, ready, available))
     if updated < desired:
         reasons.append(remark("status.updatedNumberScheduled", have=updated, note=_ON_DELETE))
-    return KindVerdict(reasons, progress=completed_share(desired, ready, available))
+    return KindResult(reasons, progress=completed_share(desired, ready, available))
 
 
-def evaluate_job(obj: CheckedObject) -> KindVerdict:
+def evaluate_job(obj: CheckedObject) -> KindResult:
     """Require Complete; a Job that has failed for good is settled too, and Red."""
     conditions = obj.conditions()
     failed = conditions.true("Failed")
     if failed is not None:
         reason = failed.blocking("False", Blocks.READY)
-        return KindVerdict((reason,), failed=True, progress=_progress(obj), finished=True)
+        return KindResult((reason,), failed=True, progress=_progress(obj), finished=True)
     complete = conditions.why_not_true("Complete", obj.generation)
     if complete is None:
-        return KindVerdict(progress=1.0, finished=True)
+        return KindResult(progress=1.0, finished=True)
     progress = _progress(obj)
     # It has given up and waits until its last pods have ended (KEP-3939).
     failing = conditions.true("FailureTarget")
     if failing is not None:
-        return KindVerdict((failing.blocking("False"),), failed=True, progress=progress)
+        return KindResult((failing.blocking("False"),), failed=True, progress=progress)
     suspended = conditions.true("Suspended")
     reason = complete if suspended is None else suspended.blocking("False")
-    return KindVerdict((*_uncounted(obj), reason), progress=progress)
+    return KindResult((*_uncounted(obj), reason), progress=progress)
 
 
 def _uncounted(obj: CheckedObject) -> Iterator[Reason]:
@@ -200,11 +200,11 @@ def _uncounted(obj: CheckedObject) -> Iterator[Reason]:
         yield Reason("status.uncountedTerminatedPods", count, "0", note)
 
 
-def evaluate_cron_job(obj: CheckedObject) -> KindVerdict:
+def evaluate_cron_job(obj: CheckedObject) -> KindResult:
     """Accept every CronJob: its controller writes no condition."""
     if obj.flag("suspend"):
         note = "it starts no Jobs until it is resumed"
-        return KindVerdict((remark("spec.suspend", have=True, note=note),))
+        return KindResult((remark("spec.suspend", have=True, note=note),))
     return NOTHING_BLOCKS
 
 

@@ -37,7 +37,7 @@ def test_an_expression_gives_what_flux_would_have_of_it(case):
 
 @table("health_rules/mistakes.yaml", "key", "expression", "told")
 def test_an_expression_that_cannot_be_used_is_told_with_its_place(case, evaluator):
-    assert evaluator.refusal(case["expression"], Key(case["key"])) == case["told"], case.because
+    assert evaluator.complaint(case["expression"], Key(case["key"])) == case["told"], case.because
 
 
 def test_all_expressions_of_a_rule_are_evaluated_over_one_object(evaluator):

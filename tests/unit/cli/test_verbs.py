@@ -20,7 +20,7 @@ from genguard.detection.finding import Confidence, Severity
 from genguard.status.drawing import Cell, Tone
 from genguard.status.view import Health
 from genguard.status.wait_goal import _GOALS
-from genguard.trace.report import Verdict
+from genguard.trace.report import TraceConclusion
 from tests.architecture.source import shipped
 from tests.cases_loader import FOLDER
 from webhook import cli
@@ -73,7 +73,13 @@ def test_help_ends_with_examples_that_fit_the_terminal_and_are_understood(
 
 
 FOUND = ("ending", "quiet", "resolved", *Severity, *Confidence)
-STATES = {"wait": _GOALS, "findings": FOUND, "status": Health, "doctor": Level, "trace": Verdict}
+STATES = {
+    "wait": _GOALS,
+    "findings": FOUND,
+    "status": Health,
+    "doctor": Level,
+    "trace": TraceConclusion,
+}
 
 
 @pytest.mark.parametrize(("name", "words"), STATES.items())

@@ -13,7 +13,7 @@ from genguard.status.view import Health
 from tests.cases_loader import table
 from tests.unit.alerts.findings import finding
 from tests.unit.status.story import put
-from webhook.dashboard.broken import Broken, Verdict, find_broken, is_broken
+from webhook.dashboard.broken import Broken, OverallState, find_broken, is_broken
 from webhook.dashboard.objects import find_stuck
 from webhook.dashboard.page import PageQueue, Sources
 from webhook.dashboard.rendering import parse_time
@@ -99,19 +99,19 @@ async def test_a_finding_is_broken_while_its_damage_is_there(case):
     found = about(DEPLOYMENT, "web", **changes)
     assert is_broken(found, NOW) is case["broken"], case.because
     verdict = (await Scene().broken(found)).verdict
-    assert (verdict is Verdict.BROKEN) is case["broken"], case.because
+    assert (verdict is OverallState.BROKEN) is case["broken"], case.because
 
 
 async def test_what_only_waits_for_its_end_is_amber_and_says_when_that_is():
     quiet = {"resolves_after": 60.0, "last_seen": stamp(NOW - 26)}
     found = await Scene().broken(about(DEPLOYMENT, "web", **quiet), about(POD, "a", state="quiet"))
-    assert (found.verdict, found.findings, found.ending) == (Verdict.BROKEN, 1, 1)
+    assert (found.verdict, found.findings, found.ending) == (OverallState.BROKEN, 1, 1)
     found = await Scene().broken(about(DEPLOYMENT, "web", **quiet))
-    assert (found.verdict, found.findings, found.ending) == (Verdict.ENDING, 0, 1)
+    assert (found.verdict, found.findings, found.ending) == (OverallState.ENDING, 0, 1)
     assert parse_time(found.ends_at or "") == NOW + 34
     assert (found.since, found.objects) == (None, 0)
     info = about(DEPLOYMENT, "web", **quiet, severity=Severity.INFO)
-    assert (await Scene().broken(info)).verdict is Verdict.GOOD, "info is never red"
+    assert (await Scene().broken(info)).verdict is OverallState.GOOD, "info is never red"
 
 
 @table("dashboard/right_again.yaml", "quiet", "verdict")
@@ -128,7 +128,7 @@ async def test_an_object_that_is_not_settled_is_red_once_nothing_changes(case):
     scene, state, stuck = Scene(), case["state"], case["stuck"]
     scene.put(DEPLOYMENT, "web", **state)
     found = await scene.broken()
-    assert (found.verdict is Verdict.BROKEN) is stuck, case.because
+    assert (found.verdict is OverallState.BROKEN) is stuck, case.because
     assert found.stuck == stuck
     assert found.in_progress == (not stuck and not state.get("settled", False))
     assert [one.name for one in found.not_settled] == ["web"] * stuck
@@ -227,9 +227,9 @@ async def test_what_the_server_cannot_know_is_not_green_and_what_is_broken_stays
     scene = Scene()
     lose(scene, case["lost"])
     found = await scene.broken()
-    assert found.verdict is Verdict.UNKNOWN
+    assert found.verdict is OverallState.UNKNOWN
     assert case["words"] in found.missing[0], case.because
-    assert (await scene.broken(about(DEPLOYMENT, "web"))).verdict is Verdict.BROKEN
+    assert (await scene.broken(about(DEPLOYMENT, "web"))).verdict is OverallState.BROKEN
 
 
 async def test_of_many_those_that_wait_for_longest_are_listed_and_all_are_counted():

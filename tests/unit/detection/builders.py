@@ -23,10 +23,10 @@ _dependencies = judge(audit_only=True)
 def reviewed(
     asked: dict[str, Any], phase: Phase, dependencies: Dependencies = _dependencies
 ) -> Reviewed:
-    verdict = review(json.dumps(asked).encode(), phase, dependencies, 0.0).verdict
-    assert verdict.request is not None
-    assert verdict.prediction is not None
-    return Reviewed(verdict.request, verdict.prediction, verdict.status)
+    result = review(json.dumps(asked).encode(), phase, dependencies, 0.0).result
+    assert result.request is not None
+    assert result.prediction is not None
+    return Reviewed(result.request, result.prediction, result.status)
 
 
 def update(

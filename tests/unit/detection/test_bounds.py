@@ -89,10 +89,10 @@ def traced(fill: Callable[[int], object], count: int) -> int:
 def observation_of(detection: Detection, path: str, body: bytes, at: float) -> Observation:
     """What a review shows, as the server has detection take it in."""
     phase = Phase(path.removeprefix("/"))
-    verdict = review(body, phase, DEPS, at).verdict
-    assert verdict.request is not None
-    assert verdict.prediction is not None
-    reviewed = Reviewed(verdict.request, verdict.prediction, verdict.status)
+    result = review(body, phase, DEPS, at).result
+    assert result.request is not None
+    assert result.prediction is not None
+    reviewed = Reviewed(result.request, result.prediction, result.status)
     observation = detection.observe(phase, reviewed, at)
     assert observation is not None
     return observation

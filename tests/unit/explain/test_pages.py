@@ -3,7 +3,7 @@
 import pytest
 
 from genguard.explain import page as page_module
-from genguard.explain.explanation import Catalogue, PredicateVerdict
+from genguard.explain.explanation import Catalogue, PredicateSafety
 from genguard.explain.page import page
 from genguard.generation import predict
 from genguard.generation.strategy import Equality, OnCreate, OnDelete, Propagation, SubresourceRule
@@ -60,4 +60,4 @@ def test_every_rule_of_the_table_has_words():
     assert set(page_module.SUBRESOURCE) == set(SubresourceRule)
     assert set(page_module.ON_DELETE) == set(OnDelete)
     assert set(page_module.PROPAGATION) == set(Propagation)
-    assert set(page_module.PREDICATE) == set(PredicateVerdict)
+    assert set(page_module.PREDICATE) == set(PredicateSafety)

@@ -10,7 +10,7 @@ from genguard.explain.explanation import (
     EVERYTHING_BUT_STATUS,
     Catalogue,
     GenerationPredicate,
-    PredicateVerdict,
+    PredicateSafety,
 )
 from genguard.generation import predict
 from genguard.generation.table import Row, load_rows, load_table
@@ -100,5 +100,5 @@ def test_a_custom_resource_passes_its_status_only_where_it_is_no_subresource(
         assert passes is (field not in found.misses), field
     everything = EVERYTHING_BUT_STATUS if has_status else EVERYTHING
     assert found.passes == (everything, DELETION)
-    verdict = PredicateVerdict.SAFE if has_status else PredicateVerdict.NOISY
+    verdict = PredicateSafety.SAFE if has_status else PredicateSafety.NOISY
     assert found.verdict is verdict

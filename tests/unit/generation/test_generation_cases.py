@@ -45,7 +45,7 @@ def test_a_review_is_predicted_as_the_api_server_counts(case):
     # A custom resource of which nobody said anything is not known at all.
     custom = [CustomResource(group, "v1", plural, "", status)] if case.get("status") else []
     dependencies = judge(server_version=case.get("server", "1.36"), custom=custom)
-    prediction = ask(asked, dependencies).verdict.prediction
+    prediction = ask(asked, dependencies).result.prediction
     assert prediction is not None
     assert asdict(prediction) == expected(case), case.because
 

@@ -55,4 +55,4 @@ def test_a_resize_of_what_is_no_pod_is_still_answered(containers):
         new={"spec": {"containers": containers}},
         old={"spec": {"containers": [{"name": "a"}]}},
     )
-    assert ask(asked).verdict.prediction.step == 1
+    assert ask(asked).result.prediction.step == 1

@@ -10,7 +10,7 @@ from genguard.detection.detection import Detection
 from genguard.detection.finding import Finding
 from genguard.detection.finding_state import QUIET_SECONDS
 from genguard.detection.observation import decode_observation
-from genguard.review import Verdict, review
+from genguard.review import ReviewResult, review
 from genguard.status.tracking import Tracking
 from tests.reviews import judge, make_review
 from tests.unit.cluster.objects import Leads
@@ -54,7 +54,7 @@ class Times:
         self.wall, self.monotonic = self.wall + seconds, self.monotonic + seconds
 
 
-def clobbered_write(version: int) -> list[tuple[Phase, Verdict]]:
+def clobbered_write(version: int) -> list[tuple[Phase, ReviewResult]]:
     """One status write whose observedGeneration another webhook clears, in its three phases."""
     stored = {"metadata": {"generation": 2, "resourceVersion": str(version)}, "status": {}}
     asked = {**stored, "status": {"observedGeneration": 2, "replicas": version}}
@@ -62,7 +62,7 @@ def clobbered_write(version: int) -> list[tuple[Phase, Verdict]]:
     found = []
     for phase, new in ((Phase.INTENT, asked), (Phase.MUTATE, left), (Phase.OUTCOME, left)):
         body = json.dumps(make_review("UPDATE", "deployments", new, stored, subresource="status"))
-        found.append((phase, review(body.encode(), phase, judge(), 0.0).verdict))
+        found.append((phase, review(body.encode(), phase, judge(), 0.0).result))
     return found
 
 
@@ -72,8 +72,8 @@ async def test_a_loop_is_told_once_when_it_opens_and_a_broken_sink_stops_no_othe
     detecting = Detecting(Detection(), {"broken": broken.tell, "told": told.tell}, Tracking())
     detecting.start()
     for version in range(5):
-        for phase, verdict in clobbered_write(version):
-            detecting.put(phase, verdict, 1_000)
+        for phase, result in clobbered_write(version):
+            detecting.put(phase, result, 1_000)
     await until(lambda: broken.changes and told.changes)
     await detecting.stop()
     assert [(one.transition, one.finding.detector) for one in told.changes] == [
@@ -98,9 +98,9 @@ async def test_what_does_not_fit_is_dropped_and_counted_and_nobody_waits(
     sizes, is_large, kept, because
 ):
     detecting = small()
-    [(phase, verdict), *_] = clobbered_write(1)
+    [(phase, result), *_] = clobbered_write(1)
     for size in sizes:
-        detecting.put(phase, verdict, size, is_large=is_large)
+        detecting.put(phase, result, size, is_large=is_large)
     assert (len(detecting), detecting.dropped) == (kept, len(sizes) - kept), because
     assert detecting.last_shed
     await detecting.stop()
@@ -109,9 +109,9 @@ async def test_what_does_not_fit_is_dropped_and_counted_and_nobody_waits(
 async def test_finalizers_count_as_what_they_take_in_memory():
     detecting = small(size=1_000_000)
     asked = make_review(new={"metadata": {"finalizers": ["f"] * 10_000}}, old={"metadata": {}})
-    verdict = review(json.dumps(asked).encode(), Phase.MUTATE, judge(), 0.0).verdict
+    result = review(json.dumps(asked).encode(), Phase.MUTATE, judge(), 0.0).result
     for _ in range(3):
-        detecting.put(Phase.MUTATE, verdict, 10)
+        detecting.put(Phase.MUTATE, result, 10)
     assert (len(detecting), detecting.dropped) == (1, 2)
     await detecting.stop()
 
@@ -124,8 +124,8 @@ async def test_kinds_with_names_that_no_server_lets_through_are_not_remembered(w
     for length in (253, 3_000):
         asked["request"][which][part] = "g" * length
         created = json.dumps(asked).encode()
-        verdict = review(created, Phase.OUTCOME, judge(), 0.0).verdict
-        detecting.put(Phase.OUTCOME, verdict, 10)
+        result = review(created, Phase.OUTCOME, judge(), 0.0).result
+        detecting.put(Phase.OUTCOME, result, 10)
     assert (len(detecting), detecting.dropped) == (1, 1)
     await detecting.stop()
 
@@ -133,8 +133,8 @@ async def test_kinds_with_names_that_no_server_lets_through_are_not_remembered(w
 async def test_deletions_on_their_way_and_what_was_not_judged_are_not_looked_at():
     detecting = Detecting(Detection(), {}, Tracking())
     deleted = json.dumps(make_review("DELETE", "deployments", None, {"spec": {}})).encode()
-    detecting.put(Phase.MUTATE, review(deleted, Phase.MUTATE, judge(), 0.0).verdict, 10)
-    detecting.put(Phase.MUTATE, Verdict(), 10)
+    detecting.put(Phase.MUTATE, review(deleted, Phase.MUTATE, judge(), 0.0).result, 10)
+    detecting.put(Phase.MUTATE, ReviewResult(), 10)
     assert len(detecting) == 0
     await detecting.stop()
 
@@ -161,8 +161,8 @@ async def test_who_does_not_judge_resolves_nothing_and_tells_what_it_missed(judg
     detecting = Detecting(detection, {}, Tracking(), shared, active=active, clock=times.clock)
     detecting.start()
     for version in range(5):
-        for phase, verdict in clobbered_write(version):
-            detecting.put(phase, verdict, 1_000)
+        for phase, result in clobbered_write(version):
+            detecting.put(phase, result, 1_000)
     await until(lambda: len(shared.observations) == 15)
     for observation in shared.observations:
         detection.see(decode_observation(observation))
@@ -205,8 +205,8 @@ class Looping:
     def write(self, seconds: int) -> None:
         for _ in range(seconds):
             self._version += 1
-            for phase, verdict in clobbered_write(self._version)[: self._phases]:
-                self.detecting.put(phase, verdict, 1_000)
+            for phase, result in clobbered_write(self._version)[: self._phases]:
+                self.detecting.put(phase, result, 1_000)
             self.times.go_on(1.0)
 
     async def loop(self, seconds: int) -> None:

@@ -9,12 +9,12 @@ from genguard.status.published import (
     EVERY,
     MANAGER,
     NotPublishableError,
+    conditions_of,
     items_to_apply,
     items_to_release,
     read_owners,
     read_schema,
     read_stored,
-    verdicts,
     without_published,
 )
 from tests.cases_loader import table
@@ -70,7 +70,7 @@ def test_what_is_applied_is_what_is_not_stored_already(case):
     document = widget(*stored, managers=managers, **case["status"])
     judged = without_published(document)
     assert not stored or judged["status"] == case["status"], "its own conditions are not judged"
-    wanted, declared = verdicts(evaluate(judged, at=NOW)), frozenset(case.get("schema", EVERY))
+    wanted, declared = conditions_of(evaluate(judged, at=NOW)), frozenset(case.get("schema", EVERY))
     items = items_to_apply(read_stored(document), wanted, declared, AT)
     if case["applied"] is None:
         assert items is None, case.because
@@ -126,7 +126,7 @@ def test_an_apply_leaves_what_another_writer_has_taken_as_it_is():
         managers=managers,
         observedGeneration=3,
     )
-    wanted = verdicts(evaluate(widget(observedGeneration=3), at=NOW))
+    wanted = conditions_of(evaluate(widget(observedGeneration=3), at=NOW))
     del wanted["Ready"]
     items = items_to_apply(read_stored(document), wanted, EVERY, AT)
     assert items is not None

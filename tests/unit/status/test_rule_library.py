@@ -29,7 +29,7 @@ def test_every_expression_compiles(evaluator):
         (str(rule), key, why)
         for rule in load_library()
         for key, expression in rule.expressions.items()
-        if (why := evaluator.refusal(expression, key))
+        if (why := evaluator.complaint(expression, key))
     ]
     assert not wrong
 
