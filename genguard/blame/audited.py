@@ -22,7 +22,7 @@ from genguard.blame.report import (
     Blame,
     BlamedField,
     Changer,
-    Deed,
+    ObjectAction,
     Writer,
     is_written,
     next_in_turn,
@@ -35,7 +35,7 @@ from genguard.shipped import shipped
 
 _VERBS: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _REPLICAS: Final[Place] = ("spec", "replicas")
-_MOST_DEEDS: Final = 20
+_MOST_ACTIONS: Final = 20
 _WHY_DELETED: Final = shipped("genguard.blame", "deleters.yaml", dict[str, str])
 
 
@@ -53,7 +53,7 @@ class AuditBlame:
         self._is_kind: Final = is_kind
         self._name: Final = name
         self._namespace: Final = namespace
-        self._stories: Final[dict[str, Story]] = {}
+        self._logs: Final[dict[str, ObjectLog]] = {}
         self._events = 0
 
     def take(self, event: Event) -> None:
@@ -71,14 +71,14 @@ class AuditBlame:
             return
         name = where.name or str(get(decode_object(event.response_object), "metadata", "name"))
         if name == self._name or (event.verb == "deletecollection" and not where.name):
-            if namespace not in self._stories:
+            if namespace not in self._logs:
                 kind = where.api_group, where.api_version, where.resource
-                self._stories[namespace] = Story(FoundObject(*kind, namespace, self._name, ""))
-            self._stories[namespace].see(event, where)
+                self._logs[namespace] = ObjectLog(FoundObject(*kind, namespace, self._name, ""))
+            self._logs[namespace].see(event, where)
 
-    def find(self) -> "Story":
+    def find(self) -> "ObjectLog":
         """Return what is known of the object; raises NotInLogError."""
-        found = [story for story in self._stories.values() if story.knows_anything]
+        found = [story for story in self._logs.values() if story.knows_anything]
         if len(found) == 1:
             return found[0]
         if found:
@@ -90,7 +90,7 @@ class AuditBlame:
         )
 
 
-class Story:
+class ObjectLog:
     """What the events so far say of one object."""
 
     def __init__(self, where: FoundObject) -> None:
@@ -102,14 +102,14 @@ class Story:
         self.unseen = 0
         """Writes of which the audit level shows no field."""
         self._fields: dict[Place, BlamedField] = {}
-        self._deeds: Final[list[Deed]] = []
+        self._actions: Final[list[ObjectAction]] = []
         self._is_gone = False
         self._began_earlier = False
 
     @property
     def knows_anything(self) -> bool:
         """Whether an event was certainly about this object."""
-        return bool(self._fields or self._deeds or self.document)
+        return bool(self._fields or self._actions or self.document)
 
     def see(self, event: Event, where: ObjectReference) -> None:
         """Take one successful write."""
@@ -151,7 +151,7 @@ class Story:
             )
             rows.append(row)
         notes = (*self._notes(), *notes_on(rows))
-        return Blame(self.where, not self._is_gone, tuple(rows), tuple(self._deeds), notes)
+        return Blame(self.where, not self._is_gone, tuple(rows), tuple(self._actions), notes)
 
     def _notes(self) -> Iterator[str]:
         if self.unseen:
@@ -160,11 +160,11 @@ class Story:
             yield NOTES["log-begins-late"]
 
     def _do(self, what: str, by: Writer, text: str = "") -> None:
-        last = self._deeds[-1] if self._deeds else None
+        last = self._actions[-1] if self._actions else None
         if what == "scaled" and last and (last.what, last.by.name) == (what, by.name):
-            self._deeds.pop()
-        self._deeds.append(Deed(what, by, text))
-        del self._deeds[:-_MOST_DEEDS]
+            self._actions.pop()
+        self._actions.append(ObjectAction(what, by, text))
+        del self._actions[:-_MOST_ACTIONS]
 
     def _see_scaling(self, scale: Any, by: Writer) -> None:
         """Take a write of /scale: it sets spec.replicas of nearly every kind."""
@@ -187,7 +187,7 @@ class Story:
             kept = ", ".join(map(str, finalizers if isinstance(finalizers, list) else ()))
             text = "; ".join(filter(None, (text, f"finalizers kept it: {kept}" if kept else "")))
             self._stored = self.document = after
-        elif self._deeds and self._deeds[-1].what == "deletion asked for" and not text:
+        elif self._actions and self._actions[-1].what == "deletion asked for" and not text:
             text = "it ended after the deletion that was asked for"
         self._do("deletion asked for" if waits else "deleted", by, text)
         self._is_gone = not waits

@@ -24,11 +24,11 @@ def table(found: Blame) -> list[Row]:
     if found.fields:
         rows.append(tuple(map(Cell, ("FIELD", "LAST WRITER", "WHEN", "THROUGH / CHANGED BY"))))
         rows += map(_row, found.fields)
-    for deed in found.deeds:
-        tone = _TONES.get(deed.what, Tone.PLAIN)
-        text = "; ".join(filter(None, (deed.by.through, deed.text)))
-        named = [Cell(printable(each), tone) for each in (f"({deed.what})", deed.by.name)]
-        rows.append((*named, *(Cell(printable(each)) for each in (deed.by.time or _NOBODY, text))))
+    for action in found.actions:
+        tone, by = _TONES.get(action.what, Tone.PLAIN), action.by
+        text = "; ".join(filter(None, (by.through, action.text)))
+        named = [Cell(printable(each), tone) for each in (f"({action.what})", by.name)]
+        rows.append((*named, *(Cell(printable(each)) for each in (by.time or _NOBODY, text))))
     return rows
 
 

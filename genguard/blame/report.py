@@ -136,7 +136,7 @@ class BlamedField(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     in_turn: tuple[Writer, ...] = ()
 
 
-class Deed(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class ObjectAction(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Something that was done to the whole object: created, scaled, deleted, finalizer removed."""
 
     what: str
@@ -150,7 +150,7 @@ class Blame(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     object: FoundObject
     exists: bool
     fields: tuple[BlamedField, ...]
-    deeds: tuple[Deed, ...] = ()
+    actions: tuple[ObjectAction, ...] = ()
     notes: tuple[str, ...] = ()
 
 

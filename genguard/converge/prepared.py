@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from genguard.audit.event import Event, ObjectReference
-from genguard.blame.audited import AuditBlame, NotInLogError, Story
+from genguard.blame.audited import AuditBlame, NotInLogError, ObjectLog
 from genguard.blame.managed import UnreadableFieldsError
 from genguard.blame.report import BlamedField, Seen, blame_live
 from genguard.converge.chain import Document
@@ -105,7 +105,7 @@ class Logs:
             if where.name in ("", name):
                 log.take(event)
 
-    def story(self, prepared: Prepared, tell: Callable[[str], None]) -> Story | None:
+    def story(self, prepared: Prepared, tell: Callable[[str], None]) -> ObjectLog | None:
         """Return what the logs say of an object, None where they have no write of it."""
         try:
             story = self._by_object[prepared.key].find()

@@ -31,7 +31,7 @@ ORDER: Final = "<order>"
 """The last part of the key of a leaf that is the order of a list, or of the lines of a text; its
 pointer is the list, or the text."""
 _TIMES: Final = ("time", "timestamp")
-MOST_PLACES: Final = 4_096
+MOST_NODES: Final = 4_096
 """Names may be any, as keys of annotations are: when so many are remembered, all are forgotten."""
 DEEPEST: Final = 40
 LONGEST_PATH: Final = 512
@@ -96,8 +96,8 @@ Leaves = tuple[Change, ...]
 by_pointer: Final = attrgetter("pointer")
 
 
-class Place(msgspec.Struct, eq=False, gc=False):
-    """A place in objects.
+class PathNode(msgspec.Struct, eq=False, gc=False):
+    """A path in objects.
 
     path     items by identity, so that it is equal when a list is in another order; without
              content of objects, since replicas share it in a store
@@ -105,7 +105,7 @@ class Place(msgspec.Struct, eq=False, gc=False):
     named_as_time  its name ends as that of a time does; its values tell whether it is one
     is_deepest     what is below is not looked at; equal for equal paths
     word     which word of a condition it holds: see word_at
-    inside   the places in it that are remembered, by name; of items with the index
+    inside   the nodes in it that are remembered, by name; of items with the index
     """
 
     path: Path = ()
@@ -113,26 +113,26 @@ class Place(msgspec.Struct, eq=False, gc=False):
     named_as_time: bool = False
     is_deepest: bool = False
     word: str = ""
-    inside: "dict[str | tuple[_Item, int], Place]" = {}
+    inside: "dict[str | tuple[_Item, int], PathNode]" = {}
 
 
-ROOT: Final = Place()
-_room: Final = [MOST_PLACES]
-"""How many more places are remembered; one number, in a list so that it can be counted down."""
+ROOT: Final = PathNode()
+_room: Final = [MOST_NODES]
+"""How many more nodes are remembered; one number, in a list so that it can be counted down."""
 _Item = tuple[str, str | int]
 """An item of a list: the field that tells it from others, and the value of that field.
 
 An item that no field tells from others has "" and its index."""
 
 
-def below(at: Place, token: str | _Item, index: int = 0) -> Place:
-    """Return the place of a field, or of an item with its index in the list."""
+def below(at: PathNode, token: str | _Item, index: int = 0) -> PathNode:
+    """Return the node of a field, or of an item with its index in the list."""
     key = token if isinstance(token, str) else (token, index)
     return at.inside.get(key) or _remembered(at, key)
 
 
-def _remembered(at: Place, key: str | tuple[_Item, int]) -> Place:
-    """Make a place, and remember it, unless its name is as long as a request may be."""
+def _remembered(at: PathNode, key: str | tuple[_Item, int]) -> PathNode:
+    """Make a node, and remember it, unless its name is as long as a request may be."""
     name: str | int
     step: str | int
     if isinstance(key, str):
@@ -142,7 +142,7 @@ def _remembered(at: Place, key: str | tuple[_Item, int]) -> Place:
         item, step = key
         name, length = item_name(*item), len(str(item[1]))
     path = (*at.path, name)
-    found = Place(
+    found = PathNode(
         path,
         at.pointer + to_pointer((step,)),
         named_as_time=str(name).lower().endswith(_TIMES),
@@ -152,7 +152,7 @@ def _remembered(at: Place, key: str | tuple[_Item, int]) -> Place:
     if length <= LONGEST_NAME:
         if _room[0] <= 0:
             ROOT.inside.clear()
-            _room[0] = MOST_PLACES
+            _room[0] = MOST_NODES
         _room[0] -= 1
         at.inside[key] = found
     return found
@@ -190,7 +190,7 @@ class _Found(list[Change]):
         super().__init__()
         self.shows: Final = shows
 
-    def note(self, at: Place, before: Any, after: Any) -> None:
+    def note(self, at: PathNode, before: Any, after: Any) -> None:
         """Add a leaf; a value is None where it is absent."""
         if len(self) >= MOST_LEAVES:
             raise _FullError
@@ -248,22 +248,22 @@ def _opened(raw: msgspec.Raw) -> dict[str, msgspec.Raw] | None:
         return None
 
 
-def _walk(at: Place, old: dict[Any, Any], new: dict[Any, Any], found: _Found) -> None:
+def _walk(at: PathNode, old: dict[Any, Any], new: dict[Any, Any], found: _Found) -> None:
     """Compare the fields of an object, or the items of a list."""
     for index, (token, after) in enumerate(new.items()):
         before = old.get(token)
         if before is after or (before == after and _same(before, after)):
             continue
-        place = below(at, token, index)
+        node = below(at, token, index)
         if type(after) in _CONTAINERS or type(before) in _CONTAINERS:
-            _compare(place, before, after, found)
+            _compare(node, before, after, found)
         else:
-            found.note(place, before, after)
+            found.note(node, before, after)
     if not old.keys() <= new.keys():
         for index, (token, before) in enumerate(old.items()):
             if token not in new:
-                place = below(at, token, index)
-                _compare(place, before, None, found)
+                node = below(at, token, index)
+                _compare(node, before, None, found)
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -271,7 +271,7 @@ def _same(one: Any, other: Any) -> bool:
     return type(one) is str or _encode(one) == _encode(other)
 
 
-def _compare(at: Place, old: Any, new: Any, found: _Found) -> None:
+def _compare(at: PathNode, old: Any, new: Any, found: _Found) -> None:
     """Compare two values that differ; where they are objects or lists, what is in them."""
     left = _inside(at, old) if old and type(old) in _CONTAINERS else None
     right = _inside(at, new) if new and type(new) in _CONTAINERS else None
@@ -286,7 +286,7 @@ def _compare(at: Place, old: Any, new: Any, found: _Found) -> None:
         _walk(at, left or {}, right or {}, found)
 
 
-def _inside(at: Place, value: Any) -> dict[Any, Any]:
+def _inside(at: PathNode, value: Any) -> dict[Any, Any]:
     """Return the fields of an object, or the items of a list; none of what is compared whole."""
     if at.is_deepest:
         return {}
@@ -300,7 +300,7 @@ def _inside(at: Place, value: Any) -> dict[Any, Any]:
     return {(field, name): one for name, one in zip(names, value, strict=True)}
 
 
-def _note_order(at: Place, old: Iterable[_Item], new: Iterable[_Item], found: _Found) -> None:
+def _note_order(at: PathNode, old: Iterable[_Item], new: Iterable[_Item], found: _Found) -> None:
     """Add the list where the items with names that both sides have come in another order."""
     both = {*old} & {*new} if [*old] != [*new] else ()
     before, after = ([name for name in one if name in both] for one in (old, new))

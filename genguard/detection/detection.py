@@ -26,8 +26,8 @@ from genguard.detection.question import Found, all_of, ask, judge
 from genguard.detection.questions import ALL
 from genguard.detection.questions.chases import Chases
 from genguard.detection.questions.children import Children
-from genguard.detection.questions.lives import Lives
 from genguard.detection.questions.numbers import Numbers
+from genguard.detection.questions.recreations import Recreations
 from genguard.detection.questions.refused import Refusal, Refused
 from genguard.detection.questions.restless import AtRest
 from genguard.detection.reduce import Reviewed, reduce
@@ -65,7 +65,7 @@ class Detection:
         self.ledger: Final = Ledger(self._mutators)
         self._refused: Final = Refused(self.history)
         self.honesty: Final = Numbers()
-        with_history = Lives(self.history), Chases(self.history)
+        with_history = Recreations(self.history), Chases(self.history)
         children = Children(self.history, self._mutators)
         mine = self.honesty, self._refused, children, *with_history
         asked = (*ALL, AtRest) if at_rest else ALL

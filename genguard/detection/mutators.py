@@ -30,8 +30,8 @@ from genguard.admission.matching import (
     may_match,
 )
 from genguard.admission.review import AdmissionRequest, Operation, Phase
-from genguard.detection.deeds import Tally
 from genguard.detection.finding import Confidence
+from genguard.detection.webhook_changes import Tally
 from genguard.detection.write import NOBODY, Acted, Called
 from genguard.objects.selectors import Truth, every
 

@@ -66,7 +66,7 @@ def assert_quiet(
         time.sleep(for_)
         known = set(map(id, before))
         new = [write for write in cluster.writes if id(write) not in known]
-        asked = [one for one in new if namespace in ("", one.place.namespace)]
+        asked = [one for one in new if namespace in ("", one.target.namespace)]
         found = _find_in_fake(cluster, asked, at_rest=True) if asked else ()
     else:
         found = tuple(_watch(cluster, for_, namespace))

@@ -70,7 +70,7 @@ from genguard.testing.refusals import (
 from genguard.testing.resources import DEFINITIONS, Catalogue, Resource
 from genguard.testing.selecting import selects
 from genguard.testing.shapes import load_builtin_kinds
-from genguard.testing.writes import Answer, Call, Event, Place, Write, make_review
+from genguard.testing.writes import Answer, Call, Event, Target, Write, make_review
 
 MOST_EVENTS: Final = 10_000
 """A watch from an older resourceVersion is answered with 410, as by a real server."""
@@ -124,7 +124,7 @@ class Cluster:
         self._refuse: Callable[[Document], str] = lambda _: ""
         spaces = self.resource("namespaces")
         for name in NAMESPACES:
-            self.create(Place(spaces), {"metadata": {"name": name}}, Call("system:apiserver"))
+            self.create(Target(spaces), {"metadata": {"name": name}}, Call("system:apiserver"))
         self.writes.clear()
         self._refuse = refuse
 
@@ -140,17 +140,17 @@ class Cluster:
             )
         return found
 
-    def get(self, place: Place) -> Document:
+    def get(self, target: Target) -> Document:
         """Return a copy of an object, or its Scale. Raise RequestRefusedError."""
         with self.lock:
-            return self._shown(place, self._stored(place).document)
+            return self._shown(target, self._stored(target).document)
 
     def select(self, resource: Resource, namespace: str = "") -> list[Document]:
         """Return copies of the objects of a namespace, or of all, in the order of their names."""
         with self.lock:
-            place, found = Place(resource), self._objects.get(resource.key, {})
+            target, found = Target(resource), self._objects.get(resource.key, {})
             return [
-                self._shown(place, found[key].document)
+                self._shown(target, found[key].document)
                 for key in sorted(found)
                 if not namespace or key[0] == namespace
             ]
@@ -175,33 +175,33 @@ class Cluster:
 
     # Writing.
 
-    def create(self, place: Place, body: Document, call: Call) -> Answer:
+    def create(self, target: Target, body: Document, call: Call) -> Answer:
         """POST an object. Raise RequestRefusedError."""
         with self.lock:
-            if place.subresource:
-                return self._post_subresource(place, body, call)
-            return self._create(place, self._read_body(place.resource, body), call)
+            if target.subresource:
+                return self._post_subresource(target, body, call)
+            return self._create(target, self._read_body(target.resource, body), call)
 
-    def update(self, place: Place, body: Document, call: Call) -> Answer:
+    def update(self, target: Target, body: Document, call: Call) -> Answer:
         """PUT an object or a subresource. Raise RequestRefusedError."""
-        resource = place.resource
+        resource = target.resource
         with self.lock:
-            if place.subresource == "scale":
-                return self._put_scale(place, body, call)
+            if target.subresource == "scale":
+                return self._put_scale(target, body, call)
             document = self._read_body(resource, body)
             metadata = document["metadata"]
-            self._check_name(place, metadata)
-            stored = self._find(place)
+            self._check_name(target, metadata)
+            stored = self._find(target)
             if stored is None:
                 if (
                     resource.name not in load_builtin_kinds().creates_on_update
-                    or place.subresource
+                    or target.subresource
                     or metadata.get("resourceVersion")
                 ):
                     if metadata.get("uid"):
-                        raise wrong_uid(resource.name, place.name, metadata["uid"])
-                    raise not_found(resource.name, place.name)
-                return self._create(place, document, call)
+                        raise wrong_uid(resource.name, target.name, metadata["uid"])
+                    raise not_found(resource.name, target.name)
+                return self._create(target, document, call)
             needs_version = load_builtin_kinds().needs_resource_version
             if not metadata.get("resourceVersion") and (
                 resource.is_custom or resource.name in needs_version
@@ -210,66 +210,66 @@ class Cluster:
                     "metadata.resourceVersion",
                     "Invalid value: 0: must be specified for an update",
                 )
-                raise invalid_object(resource.kind, place.name, [cause], resource.group)
-            return self._replace(place, stored, document, call)
+                raise invalid_object(resource.kind, target.name, [cause], resource.group)
+            return self._replace(target, stored, document, call)
 
-    def patch(self, place: Place, patch: Any, content_type: str, call: Call) -> Answer:
+    def patch(self, target: Target, patch: Any, content_type: str, call: Call) -> Answer:
         """PATCH an object or a subresource. Raise RequestRefusedError."""
         with self.lock:
             if content_type == APPLY_PATCH:
-                return self._apply(place, patch, call)
+                return self._apply(target, patch, call)
             if call.force is not None:
                 raise invalid(
                     'PatchOptions.meta.k8s.io "" is invalid: force: Forbidden: may not be '
                     "specified for non-apply patch"
                 )
-            stored = self._stored(place)
-            current = self._shown(place, stored.document)
-            patched = self._patched(place.resource, current, patch, content_type)
-            if place.subresource == "scale":
-                return self._put_scale(place, patched, call)
-            self._check_name(place, patched["metadata"])
-            return self._replace(place, stored, patched, call)
+            stored = self._stored(target)
+            current = self._shown(target, stored.document)
+            patched = self._patched(target.resource, current, patch, content_type)
+            if target.subresource == "scale":
+                return self._put_scale(target, patched, call)
+            self._check_name(target, patched["metadata"])
+            return self._replace(target, stored, patched, call)
 
-    def delete(self, place: Place, options: Mapping[str, Any], call: Call) -> Answer:
+    def delete(self, target: Target, options: Mapping[str, Any], call: Call) -> Answer:
         """DELETE an object. Raise RequestRefusedError."""
-        resource = place.resource
-        if place.subresource:
+        resource = target.resource
+        if target.subresource:
             raise not_allowed("the server does not allow this method")
         with self.lock:
-            stored = self._stored(place)
+            stored = self._stored(target)
             before = stored.document
-            document, after = self._take_away(place, stored, options, call)
-            review = make_review("DELETE", place, None, before, call, options=dict(options))
-            self._log(place, call, review, (before, None, after), status=_OK)
-            shown = self._shown(place, document)
+            document, after = self._take_away(target, stored, options, call)
+            review = make_review("DELETE", target, None, before, call, options=dict(options))
+            self._log(target, call, review, (before, None, after), status=_OK)
+            shown = self._shown(target, document)
             if after is not None:
                 status = _ACCEPTED if options.get("orphanDependents") is False else _OK
                 return Answer(status, shown)
             if resource.name in load_builtin_kinds().returns_deleted:
                 return Answer(_OK, shown)
-            details = {**about(resource.name, place.name), "uid": before["metadata"]["uid"]}
+            details = {**about(resource.name, target.name), "uid": before["metadata"]["uid"]}
             return Answer(_OK, {**_SUCCESS, "details": details})
 
     # What creates, updates and deletes have in common.
 
     def _create(
-        self, place: Place, document: Document, call: Call, owned: Owned | None = None
+        self, target: Target, document: Document, call: Call, owned: Owned | None = None
     ) -> Answer:
         """Store a new object; `owned` says who owns its fields, if it is not who creates it."""
-        resource, metadata = place.resource, document["metadata"]
-        self._check_namespace(place, metadata)
+        resource, metadata = target.resource, document["metadata"]
+        self._check_namespace(target, metadata)
         if metadata.get("resourceVersion"):
             raise RequestRefusedError(
                 500, "", "resourceVersion should not be set on objects to be created"
             )
-        place = place._replace(name=self._new_name(resource, metadata))
+        target = target._replace(name=self._new_name(resource, metadata))
         warnings = complete(resource, document, call.validation)
-        self._fill_metadata(place, metadata)
+        self._fill_metadata(target, metadata)
         prepare_new(resource, document)
-        if self._find(place) is not None:
-            raise exists(resource.name, place.name)
-        review, asked = make_review("CREATE", place, document, None, call), document
+        if self._find(target) is not None:
+            raise exists(resource.name, target.name)
+        review, asked = make_review("CREATE", target, document, None, call), document
         admitted = None
         try:
             admitted = document if self._admit is None else self._admit(review)
@@ -278,51 +278,52 @@ class Cluster:
             self._check(_with_object(review, document))
         except RequestRefusedError as error:
             refused = (None, asked, None)
-            self._log(place, call, review, refused, status=error.status, admitted=admitted)
+            self._log(target, call, review, refused, status=error.status, admitted=admitted)
             raise
         self._count(document, None, _with_object(review, document))
         if owned is None:
             leaves = find_leaves(resource.shape, document)
-            owned = after_update({}, self._manager(place, call, document), {}, leaves)
-        stored = self._finish(place, document, None, owned, call)
+            owned = after_update({}, self._manager(target, call, document), {}, leaves)
+        stored = self._finish(target, document, None, owned, call)
         documents = (None, asked, stored)
-        self._log(place, call, review, documents, status=_CREATED, admitted=admitted)
-        return Answer(_CREATED, self._shown(place, stored), tuple(warnings))
+        self._log(target, call, review, documents, status=_CREATED, admitted=admitted)
+        return Answer(_CREATED, self._shown(target, stored), tuple(warnings))
 
     def _check(self, review: Document) -> None:
         if why := self._refuse(review):
             raise denied(why)
 
-    def _check_name(self, place: Place, metadata: Document) -> None:
+    def _check_name(self, target: Target, metadata: Document) -> None:
         name = metadata.get("name", "")
-        if name != place.name:
+        if name != target.name:
             raise bad_request(
-                f"the name of the object ({name}) does not match the name on the URL ({place.name})"
+                f"the name of the object ({name}) does not match the name on the URL "
+                f"({target.name})"
             )
 
-    def _stored(self, place: Place) -> _Stored:
-        found = self._find(place)
+    def _stored(self, target: Target) -> _Stored:
+        found = self._find(target)
         if found is None:
-            raise not_found(place.resource.name, place.name)
+            raise not_found(target.resource.name, target.name)
         return found
 
-    def _find(self, place: Place) -> _Stored | None:
-        found = self._objects.get(place.resource.key, {})
-        return found.get((place.namespace, place.name))
+    def _find(self, target: Target) -> _Stored | None:
+        found = self._objects.get(target.resource.key, {})
+        return found.get((target.namespace, target.name))
 
-    def _shown(self, place: Place, document: Document) -> Document:
-        """Return a copy of an object in the version of a place, or its Scale there.
+    def _shown(self, target: Target, document: Document) -> Document:
+        """Return a copy of an object in the version of a target, or its Scale there.
 
         Raise RequestRefusedError.
         """
-        resource, stored = place.resource, document["apiVersion"]
+        resource, stored = target.resource, document["apiVersion"]
         if stored != resource.api_version and (resource.converted or not resource.is_custom):
             raise not_implemented(
                 f"{resource.name} was stored as {stored}: it is not converted to "
                 f"{resource.api_version}"
             )
         shown = {**copy.deepcopy(document), "apiVersion": resource.api_version}
-        return read_scale(resource, shown) if place.subresource == "scale" else shown
+        return read_scale(resource, shown) if target.subresource == "scale" else shown
 
     def _read_body(self, resource: Resource, body: Any) -> Document:
         if not isinstance(body, dict):
@@ -342,25 +343,25 @@ class Cluster:
         document["apiVersion"], document["kind"] = resource.api_version, resource.kind
         return document
 
-    def _check_namespace(self, place: Place, metadata: Document) -> None:
-        if not place.resource.namespaced:
+    def _check_namespace(self, target: Target, metadata: Document) -> None:
+        if not target.resource.namespaced:
             metadata.pop("namespace", None)
             return
-        given = metadata.setdefault("namespace", place.namespace)
-        if given != place.namespace:
+        given = metadata.setdefault("namespace", target.namespace)
+        if given != target.namespace:
             raise bad_request(
                 f"the namespace of the provided object does not match the namespace sent on the "
-                f"request: {given} and {place.namespace}"
+                f"request: {given} and {target.namespace}"
             )
-        space = self._find(Place(self.resource("namespaces"), "", place.namespace))
+        space = self._find(Target(self.resource("namespaces"), "", target.namespace))
         if space is None:
-            raise not_found("namespaces", place.namespace)
+            raise not_found("namespaces", target.namespace)
         if "deletionTimestamp" in space.document["metadata"]:
             raise RequestRefusedError(
                 403,
                 "Forbidden",
-                f"{place.resource.name} is forbidden: unable to create new content in namespace "
-                f"{place.namespace} because it is being terminated",
+                f"{target.resource.name} is forbidden: unable to create new content in namespace "
+                f"{target.namespace} because it is being terminated",
                 {"causes": [{"reason": "NamespaceTerminating"}]},
             )
 
@@ -375,40 +376,40 @@ class Cluster:
         metadata["name"] = name
         return str(name)
 
-    def _fill_metadata(self, place: Place, metadata: Document) -> None:
+    def _fill_metadata(self, target: Target, metadata: Document) -> None:
         for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
             metadata.pop(name, None)
         metadata.pop("managedFields", None)
         metadata["uid"] = str(uuid.uuid4())
         metadata["creationTimestamp"] = self._time()
-        if place.resource.namespaced:
-            metadata["namespace"] = place.namespace
+        if target.resource.namespaced:
+            metadata["namespace"] = target.namespace
 
-    def _replace(self, place: Place, stored: _Stored, document: Document, call: Call) -> Answer:
+    def _replace(self, target: Target, stored: _Stored, document: Document, call: Call) -> Answer:
         """Store what an update or a patch asks for."""
-        resource, old = place.resource, stored.document
+        resource, old = target.resource, stored.document
         resets = document["metadata"].get("managedFields") in ([], [{}])
-        warnings = self._settle(place, old, document, call)
-        document = prepare_update(resource, place.subresource, old, document)
+        warnings = self._settle(target, old, document, call)
+        document = prepare_update(resource, target.subresource, old, document)
         before = find_leaves(resource.shape, old)
-        writer = self._manager(place, call, document)
+        writer = self._manager(target, call, document)
         owned: Owned = {} if resets else stored.owned
         owned = after_update(owned, writer, before, find_leaves(resource.shape, document))
-        return self._put(place, stored, document, owned, call, warnings=warnings)
+        return self._put(target, stored, document, owned, call, warnings=warnings)
 
-    def _settle(self, place: Place, old: Document, document: Document, call: Call) -> list[str]:
+    def _settle(self, target: Target, old: Document, document: Document, call: Call) -> list[str]:
         """Check what a client sends against what is stored, and complete it; return warnings."""
-        resource, metadata = place.resource, document["metadata"]
-        if resource.namespaced and metadata.setdefault("namespace", place.namespace) != (
-            place.namespace
+        resource, metadata = target.resource, document["metadata"]
+        if resource.namespaced and metadata.setdefault("namespace", target.namespace) != (
+            target.namespace
         ):
             raise bad_request(
                 f"the namespace of the object ({metadata['namespace']}) does not match the "
-                f"namespace on the request ({place.namespace})"
+                f"namespace on the request ({target.namespace})"
             )
         uid = metadata.get("uid")
         if uid and uid != old["metadata"]["uid"]:
-            raise wrong_uid(resource.name, place.name, uid, old["metadata"]["uid"])
+            raise wrong_uid(resource.name, target.name, uid, old["metadata"]["uid"])
         version = metadata.pop("resourceVersion", None)
         if version and not str(version).isdecimal():
             text = f'strconv.ParseUint: parsing "{version}": invalid syntax'
@@ -416,14 +417,14 @@ class Cluster:
         warnings = complete(resource, document, call.validation)
         if version and version not in ("0", old["metadata"]["resourceVersion"]):
             metadata["resourceVersion"] = version  # by which detectors know a stale write
-            self._log_refused(place, old, document, call, _CONFLICT)
-            raise conflict(resource.name, place.name, MODIFIED)
+            self._log_refused(target, old, document, call, _CONFLICT)
+            raise conflict(resource.name, target.name, MODIFIED)
         metadata.pop("managedFields", None)
         return warnings
 
     def _put(
         self,
-        place: Place,
+        target: Target,
         stored: _Stored,
         document: Document,
         owned: Owned,
@@ -432,46 +433,46 @@ class Cluster:
         warnings: list[str],
     ) -> Answer:
         """Validate, count and store a prepared update."""
-        resource, old = place.resource, stored.document
+        resource, old = target.resource, stored.document
         document["metadata"].pop("resourceVersion", None)
         document["metadata"].pop("managedFields", None)
         shown_old, shown_new = old, document
-        if place.subresource == "scale":
+        if target.subresource == "scale":
             shown_old, shown_new = read_scale(resource, old), read_scale(resource, document)
-        review, asked = make_review("UPDATE", place, shown_new, shown_old, call), document
+        review, asked = make_review("UPDATE", target, shown_new, shown_old, call), document
         admitted = None
         try:
-            if self._admit is not None and place.subresource != "scale":
+            if self._admit is not None and target.subresource != "scale":
                 admitted = shown_new = self._admit(review)
                 # Storing it sets its resourceVersion, which the log must not show.
                 document = copy.deepcopy(shown_new)
-                document = prepare_update(resource, place.subresource, old, document)
+                document = prepare_update(resource, target.subresource, old, document)
             check_finalizers(resource, old, document)
             validate(resource, document)
             self._check(_with_object(review, shown_new))
         except RequestRefusedError as error:
-            self._log_refused(place, old, asked, call, error.status, admitted=admitted)
+            self._log_refused(target, old, asked, call, error.status, admitted=admitted)
             raise
         self._count(document, old, _with_object(review, shown_new))
-        after = self._finish(place, document, stored, owned, call)
-        self._log(place, call, review, (old, asked, after), status=_OK, admitted=shown_new)
-        return Answer(_OK, self._shown(place, after), tuple(warnings))
+        after = self._finish(target, document, stored, owned, call)
+        self._log(target, call, review, (old, asked, after), status=_OK, admitted=shown_new)
+        return Answer(_OK, self._shown(target, after), tuple(warnings))
 
-    def _put_scale(self, place: Place, scale: Document, call: Call) -> Answer:
-        stored = self._stored(place)
+    def _put_scale(self, target: Target, scale: Document, call: Call) -> Answer:
+        stored = self._stored(target)
         old = stored.document
         metadata = scale.get("metadata") or {}
-        if metadata.get("name", place.name) != place.name:
+        if metadata.get("name", target.name) != target.name:
             raise bad_request("the name of the Scale does not match the name on the URL")
         version = metadata.get("resourceVersion")
         if version and version != old["metadata"]["resourceVersion"]:
-            self._log_refused(place, old, old, call, _CONFLICT)
-            raise conflict(place.resource.name, place.name, MODIFIED)
-        document = take_scale(place.resource, old, scale)
-        shape = place.resource.shape
+            self._log_refused(target, old, old, call, _CONFLICT)
+            raise conflict(target.resource.name, target.name, MODIFIED)
+        document = take_scale(target.resource, old, scale)
+        shape = target.resource.shape
         before, after = find_leaves(shape, old), find_leaves(shape, document)
-        owned = after_update(stored.owned, self._manager(place, call, document), before, after)
-        return self._put(place, stored, document, owned, call, warnings=[])
+        owned = after_update(stored.owned, self._manager(target, call, document), before, after)
+        return self._put(target, stored, document, owned, call, warnings=[])
 
     def _patched(
         self, resource: Resource, current: Document, patch: Any, content_type: str
@@ -491,121 +492,121 @@ class Cluster:
             raise bad_request("the patch leaves no object with metadata")
         return copy.deepcopy(patched)
 
-    def _apply(self, place: Place, body: Any, call: Call) -> Answer:
+    def _apply(self, target: Target, body: Any, call: Call) -> Answer:
         """Server-side apply."""
-        resource = place.resource
+        resource = target.resource
         if not call.manager:
             raise invalid(
                 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required '
                 "for apply patch"
             )
-        if place.subresource == "scale":
+        if target.subresource == "scale":
             raise not_implemented("a server-side apply of /scale")
         if isinstance(body, dict) and not (body.get("apiVersion") and body.get("kind")):
             raise bad_request("invalid object type: apiVersion and kind must be set")
         applied = self._read_body(resource, body)
         if applied["metadata"].get("managedFields"):
             raise bad_request("metadata.managedFields must be nil")
-        if applied["metadata"].setdefault("name", place.name) != place.name:
-            raise bad_request(f"the name of the object does not match the URL: {place.name}")
-        stored = self._find(place)
+        if applied["metadata"].setdefault("name", target.name) != target.name:
+            raise bad_request(f"the name of the object does not match the URL: {target.name}")
+        stored = self._find(target)
         if stored is None:
-            if place.subresource:
-                raise not_found(resource.name, place.name)
-            return self._create_applied(place, applied, call)
+            if target.subresource:
+                raise not_found(resource.name, target.name)
+            return self._create_applied(target, applied, call)
         old = stored.document
         sent = copy.deepcopy(applied)
-        warnings = self._settle_applied(place, old, applied, call)
-        writer = self._manager(place, call, applied, "Apply")
+        warnings = self._settle_applied(target, old, applied, call)
+        writer = self._manager(target, call, applied, "Apply")
         leaves = find_leaves(resource.shape, applied)
         clashes = find_conflicts(stored.owned, writer, find_leaves(resource.shape, old), leaves)
         if clashes and not call.force:
-            self._log_refused(place, old, sent, call, _CONFLICT)
+            self._log_refused(target, old, sent, call, _CONFLICT)
             raise refuse_conflicts(clashes)
         merged, owned = apply(resource.shape, old, applied, stored.owned, writer)
         complete(resource, merged, "Ignore")
-        document = prepare_update(resource, place.subresource, old, merged)
-        return self._put(place, stored, document, owned, call, warnings=warnings)
+        document = prepare_update(resource, target.subresource, old, merged)
+        return self._put(target, stored, document, owned, call, warnings=warnings)
 
     def _settle_applied(
-        self, place: Place, old: Document, applied: Document, call: Call
+        self, target: Target, old: Document, applied: Document, call: Call
     ) -> list[str]:
         """Check what is applied against what is stored; it is not completed with defaults."""
         draft = copy.deepcopy(applied)
-        warnings = self._settle(place, old, draft, call)
+        warnings = self._settle(target, old, draft, call)
         for name in ("resourceVersion", "uid", "managedFields"):
             applied["metadata"].pop(name, None)
-        resource = place.resource
-        if place.subresource == "status":
+        resource = target.resource
+        if target.subresource == "status":
             for name in applied.keys() - {"apiVersion", "kind", "metadata", "status"}:
                 del applied[name]
         elif resource.has_status:
             applied.pop("status", None)
         return warnings
 
-    def _create_applied(self, place: Place, applied: Document, call: Call) -> Answer:
+    def _create_applied(self, target: Target, applied: Document, call: Call) -> Answer:
         metadata, wanted = applied["metadata"], dict(applied)
         if metadata.get("uid") or metadata.get("resourceVersion"):
-            raise conflict(place.resource.name, place.name, "the object is not there")
-        if place.resource.has_status:
+            raise conflict(target.resource.name, target.name, "the object is not there")
+        if target.resource.has_status:
             wanted.pop("status", None)
-        paths = frozenset(find_leaves(place.resource.shape, wanted))
-        writer = self._manager(place, call, applied, "Apply")
-        return self._create(place, applied, call, {writer: paths} if paths else {})
+        paths = frozenset(find_leaves(target.resource.shape, wanted))
+        writer = self._manager(target, call, applied, "Apply")
+        return self._create(target, applied, call, {writer: paths} if paths else {})
 
-    def _post_subresource(self, place: Place, body: Document, call: Call) -> Answer:
-        stored = self._stored(place)
+    def _post_subresource(self, target: Target, body: Document, call: Call) -> Answer:
+        stored = self._stored(target)
         old = stored.document
-        name = (body.get("metadata") or {}).get("name", place.name)
-        if name != place.name:
+        name = (body.get("metadata") or {}).get("name", target.name)
+        if name != target.name:
             raise bad_request("the name in the URL does not match the name in the body")
         after: Document | None
-        if place.subresource == "binding":
+        if target.subresource == "binding":
             if old["spec"].get("nodeName"):
-                why = f"pod {place.name} is already assigned to node"
-                raise conflict("pods/binding", place.name, why)
+                why = f"pod {target.name} is already assigned to node"
+                raise conflict("pods/binding", target.name, why)
             document = copy.deepcopy(old)
             document["spec"]["nodeName"] = (body.get("target") or {}).get("name", "")
             ready = {"type": "PodScheduled", "status": "True", "lastTransitionTime": self._time()}
             document.setdefault("status", {}).setdefault("conditions", []).append(ready)
-            after = self._finish(place, document, stored, stored.owned, call)
-        elif place.subresource == "eviction":
-            self._check_budgets(place, old)
+            after = self._finish(target, document, stored, stored.owned, call)
+        elif target.subresource == "eviction":
+            self._check_budgets(target, old)
             options = body.get("deleteOptions") or {}
-            _, after = self._take_away(place, stored, options, call)
+            _, after = self._take_away(target, stored, options, call)
         else:
-            raise not_implemented(f"a POST to {place.resource.name}/{place.subresource}")
-        review = make_review("CREATE", place, body, None, call)
-        self._log(place, call, review, (old, body, after), status=_CREATED)
+            raise not_implemented(f"a POST to {target.resource.name}/{target.subresource}")
+        review = make_review("CREATE", target, body, None, call)
+        self._log(target, call, review, (old, body, after), status=_CREATED)
         return Answer(_CREATED, {**_SUCCESS, "code": _CREATED})
 
-    def _check_budgets(self, place: Place, pod: Document) -> None:
+    def _check_budgets(self, target: Target, pod: Document) -> None:
         for key, stored in self._objects.get(("policy", "poddisruptionbudgets"), {}).items():
             selector = (stored.document.get("spec") or {}).get("selector")
-            if key[0] == place.namespace and selects(selector, pod):
+            if key[0] == target.namespace and selects(selector, pod):
                 raise not_implemented(
                     f"an eviction of a pod that the PodDisruptionBudget {key[1]} selects"
                 )
 
     def _take_away(
-        self, place: Place, stored: _Stored, options: Mapping[str, Any], call: Call
+        self, target: Target, stored: _Stored, options: Mapping[str, Any], call: Call
     ) -> tuple[Document, Document | None]:
         """Return an object after a delete, and what is stored of it then: None if it is gone."""
         document = copy.deepcopy(stored.document)
-        if not end(place.resource, document, options, self._now()):
-            after = self._finish(place, document, stored, stored.owned, call)
+        if not end(target.resource, document, options, self._now()):
+            after = self._finish(target, document, stored, stored.owned, call)
             return after, after
         if not call.dry_run:
-            self._remove(place, document)
+            self._remove(target, document)
         return document, None
 
     def _manager(
-        self, place: Place, call: Call, document: Document, operation: str = "Update"
+        self, target: Target, call: Call, document: Document, operation: str = "Update"
     ) -> Manager:
-        return Manager(call.manager, operation, document["apiVersion"], place.subresource)
+        return Manager(call.manager, operation, document["apiVersion"], target.subresource)
 
     def _finish(
-        self, place: Place, document: Document, stored: _Stored | None, owned: Owned, call: Call
+        self, target: Target, document: Document, stored: _Stored | None, owned: Owned, call: Call
     ) -> Document:
         """Store a document where it differs from what is stored; return what is stored then."""
         metadata = document["metadata"]
@@ -632,26 +633,26 @@ class Cluster:
         if call.dry_run:
             metadata["resourceVersion"] = before["metadata"]["resourceVersion"] if before else ""
             return document
-        if place.resource.key == DEFINITIONS:
+        if target.resource.key == DEFINITIONS:
             self._establish(document)
-        if before is not None and is_over(place.resource, document):
-            self._remove(place, document)
+        if before is not None and is_over(target.resource, document):
+            self._remove(target, document)
             return document
         self.version += 1
         metadata["resourceVersion"] = str(self.version)
-        objects = self._objects.setdefault(place.resource.key, {})
-        objects[place.namespace, place.name] = _Stored(document, owned, times)
+        objects = self._objects.setdefault(target.resource.key, {})
+        objects[target.namespace, target.name] = _Stored(document, owned, times)
         kind = "ADDED" if before is None else "MODIFIED"
-        self._tell(Event(self.version, kind, place, document, before))
+        self._tell(Event(self.version, kind, target, document, before))
         return document
 
-    def _remove(self, place: Place, document: Document) -> None:
-        objects = self._objects.get(place.resource.key, {})
-        before = objects.pop((place.namespace, place.name)).document
+    def _remove(self, target: Target, document: Document) -> None:
+        objects = self._objects.get(target.resource.key, {})
+        before = objects.pop((target.namespace, target.name)).document
         self.version += 1
         document["metadata"]["resourceVersion"] = str(self.version)
-        self._tell(Event(self.version, "DELETED", place, document, before))
-        if place.resource.key == DEFINITIONS:
+        self._tell(Event(self.version, "DELETED", target, document, before))
+        if target.resource.key == DEFINITIONS:
             self._forget(document)
 
     def _forget(self, definition: Document) -> None:
@@ -660,7 +661,7 @@ class Cluster:
         resource = self.catalogue.named(f"{spec['names']['plural']}.{spec['group']}")
         if resource is not None:
             for key, stored in list(self._objects.get(resource.key, {}).items()):
-                self._remove(Place(resource, *key), stored.document)
+                self._remove(Target(resource, *key), stored.document)
         self.catalogue.forget(definition["metadata"]["name"])
 
     def _establish(self, definition: Document) -> None:
@@ -704,7 +705,7 @@ class Cluster:
 
     def _log(
         self,
-        place: Place,
+        target: Target,
         call: Call,
         review: Document,
         documents: tuple[Document | None, Document | None, Document | None],
@@ -719,7 +720,7 @@ class Cluster:
         before, asked, after = documents
         operation = review["request"]["operation"]
         write = Write(
-            self._now(), call.user, call.manager, operation, place, before, asked, after, status,
+            self._now(), call.user, call.manager, operation, target, before, asked, after, status,
             dry_run=call.dry_run,
             options=review["request"]["options"] if operation == "DELETE" else None,
             review=review,
@@ -729,7 +730,7 @@ class Cluster:
 
     def _log_refused(
         self,
-        place: Place,
+        target: Target,
         old: Document,
         asked: Document,
         call: Call,
@@ -738,8 +739,8 @@ class Cluster:
         admitted: Document | None = None,
     ) -> None:
         """Remember an update that webhooks would have seen, and that was not stored."""
-        review = make_review("UPDATE", place, asked, old, call)
-        self._log(place, call, review, (old, asked, None), status=status, admitted=admitted)
+        review = make_review("UPDATE", target, asked, old, call)
+        self._log(target, call, review, (old, asked, None), status=status, admitted=admitted)
 
     def _tell(self, event: Event) -> None:
         self._events.append(event)

@@ -16,7 +16,7 @@ from genguard.testing.patches import APPLY_PATCH, MERGE_PATCH
 from genguard.testing.preparing import read_scale
 from genguard.testing.server import HttpServer
 from genguard.testing.webhooks import Chain, MutatingWebhook
-from genguard.testing.writes import Call, Place, Write
+from genguard.testing.writes import Call, Target, Write
 
 Definition = Mapping[str, Any] | Path | str
 """A CustomResourceDefinition, or the path of a YAML or JSON file with one or several."""
@@ -123,8 +123,8 @@ class FakeApiServer:
 
         Raises RequestRefusedError, LookupError.
         """
-        place = self._place_of(document)
-        return self._cluster.create(place, dict(document), self._call(user)).body
+        target = self._target_of(document)
+        return self._cluster.create(target, dict(document), self._call(user)).body
 
     def get(self, resource: str, name: str, namespace: str = "default") -> dict[str, Any]:
         """GET an object; `resource` as kubectl writes it: `deployments.apps`.
@@ -132,7 +132,7 @@ class FakeApiServer:
         Raises RequestRefusedError where it is not there, LookupError where its resource is not
         served.
         """
-        return self._cluster.get(self._place(resource, name, namespace))
+        return self._cluster.get(self._target(resource, name, namespace))
 
     def list(self, resource: str, namespace: str = "") -> list[dict[str, Any]]:
         """Return the objects of a namespace, or of all. Raises LookupError."""
@@ -145,10 +145,10 @@ class FakeApiServer:
 
         Raises RequestRefusedError, LookupError.
         """
-        place = self._place_of(document)._replace(
+        target = self._target_of(document)._replace(
             name=document["metadata"]["name"], subresource=subresource
         )
-        return self._cluster.update(place, dict(document), self._call(user)).body
+        return self._cluster.update(target, dict(document), self._call(user)).body
 
     def patch(
         self,
@@ -165,8 +165,8 @@ class FakeApiServer:
 
         Raises RequestRefusedError, LookupError.
         """
-        place = self._place(resource, name, namespace)._replace(subresource=subresource)
-        return self._cluster.patch(place, patch, content_type, self._call(user)).body
+        target = self._target(resource, name, namespace)._replace(subresource=subresource)
+        return self._cluster.patch(target, patch, content_type, self._call(user)).body
 
     def apply(
         self, document: Mapping[str, Any], manager: str, *, force: bool = False, user: str = ""
@@ -175,9 +175,9 @@ class FakeApiServer:
 
         Raises LookupError, and RequestRefusedError, for one where another manager owns a field.
         """
-        place = self._place_of(document)._replace(name=document["metadata"]["name"])
+        target = self._target_of(document)._replace(name=document["metadata"]["name"])
         call = Call(user or self._user, manager, force=force)
-        return self._cluster.patch(place, dict(document), APPLY_PATCH, call).body
+        return self._cluster.patch(target, dict(document), APPLY_PATCH, call).body
 
     def delete(
         self,
@@ -192,8 +192,8 @@ class FakeApiServer:
 
         Raises RequestRefusedError, LookupError.
         """
-        place = self._place(resource, name, namespace)
-        self._cluster.delete(place, options or {}, self._call(user))
+        target = self._target(resource, name, namespace)
+        self._cluster.delete(target, options or {}, self._call(user))
 
     def has_status(self, resource: str) -> bool:
         """Whether status is a subresource of a resource. Raises LookupError."""
@@ -236,11 +236,11 @@ class FakeApiServer:
     def _call(self, user: str) -> Call:
         return Call(user or self._user, user or self._user)
 
-    def _place(self, resource: str, name: str, namespace: str) -> Place:
+    def _target(self, resource: str, name: str, namespace: str) -> Target:
         found = self._cluster.resource(resource)
-        return Place(found, namespace if found.namespaced else "", name)
+        return Target(found, namespace if found.namespaced else "", name)
 
-    def _place_of(self, document: Mapping[str, Any]) -> Place:
+    def _target_of(self, document: Mapping[str, Any]) -> Target:
         api_version, kind = document.get("apiVersion", ""), document.get("kind", "")
         found = self._cluster.catalogue.of_kind(api_version, kind)
         if found is None:
@@ -249,7 +249,7 @@ class FakeApiServer:
                 "served: give its CustomResourceDefinition to FakeApiServer"
             )
         metadata = document.get("metadata") or {}
-        return Place(found, metadata.get("namespace", "default") if found.namespaced else "")
+        return Target(found, metadata.get("namespace", "default") if found.namespaced else "")
 
 
 def _read_definitions(given: Definition) -> Iterator[dict[str, Any]]:
@@ -295,12 +295,12 @@ def _before_storing(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _outcome(write: Write, sent: Any) -> Any:
     """Return an object as validating webhooks see it: counted, and not stored yet."""
-    place = write.place
-    if write.after is None or (place.subresource and write.operation == "CREATE"):
+    target = write.target
+    if write.after is None or (target.subresource and write.operation == "CREATE"):
         return sent
     after = write.after
     metadata = {key: one for key, one in after["metadata"].items() if key != "resourceVersion"}
     if write.before is not None:
         metadata["resourceVersion"] = write.before["metadata"]["resourceVersion"]
     after = {**after, "metadata": metadata}
-    return read_scale(place.resource, after) if place.subresource == "scale" else after
+    return read_scale(target.resource, after) if target.subresource == "scale" else after

@@ -26,7 +26,7 @@ from genguard.testing.refusals import (
 )
 from genguard.testing.resources import Resource
 from genguard.testing.selecting import Match, parse_selectors
-from genguard.testing.writes import Answer, Call, Event, Place
+from genguard.testing.writes import Answer, Call, Event, Target
 
 _LARGEST_BODY: Final = 3 * 1024 * 1024
 """As of a real API server."""
@@ -213,14 +213,14 @@ class _Connection(BaseHTTPRequestHandler):
         found = self._discover(parts)
         if found is not None:
             return Answer(200, found)
-        place, params = self._place(parts), _Params(query)
+        target, params = self._target(parts), _Params(query)
         if self.command != "GET":
-            return self._write(place, params, self._decode(content))
-        if place.name:
-            return Answer(200, self.server.cluster.get(place))
+            return self._write(target, params, self._decode(content))
+        if target.name:
+            return Answer(200, self.server.cluster.get(target))
         if params.is_set("watch"):
-            return self._watch(place, params)
-        return Answer(200, self._list(place, params))
+            return self._watch(target, params)
+        return Answer(200, self._list(target, params))
 
     def _decode(self, content: bytes) -> Any:
         if len(content) > _LARGEST_BODY:
@@ -284,7 +284,7 @@ class _Connection(BaseHTTPRequestHandler):
             "resources": found,
         }
 
-    def _place(self, parts: list[str]) -> Place:
+    def _target(self, parts: list[str]) -> Target:
         """Read a path such as /apis/apps/v1/namespaces/shop/deployments/web/status."""
         group, version, rest = (
             ("", parts[1], parts[2:]) if parts[0] == "api" else (parts[1], parts[2], parts[3:])
@@ -304,15 +304,15 @@ class _Connection(BaseHTTPRequestHandler):
             if not resource.is_custom and subresource in _NOT_IMITATED:
                 raise not_implemented(f"{resource.name}/{subresource}")
             raise no_such_path()
-        return Place(resource, namespace, name, subresource)
+        return Target(resource, namespace, name, subresource)
 
     # Objects.
 
-    def _list(self, place: Place, params: "_Params") -> Document:
-        matches = params.matches(place.resource)
+    def _list(self, target: Target, params: "_Params") -> Document:
+        matches = params.matches(target.resource)
         with self.server.cluster.lock:
             version = self.server.cluster.version
-            found = self.server.cluster.select(place.resource, place.namespace)
+            found = self.server.cluster.select(target.resource, target.namespace)
         found = [one for one in found if matches(one)]
         metadata: Document = {"resourceVersion": str(version)}
         begin, limit = params.number("continue"), params.number("limit")
@@ -323,7 +323,7 @@ class _Connection(BaseHTTPRequestHandler):
         for one in found:  # the items of a list have no type of their own
             one.pop("kind")
             one.pop("apiVersion")
-        resource = place.resource
+        resource = target.resource
         return {
             "kind": resource.list_kind,
             "apiVersion": resource.api_version,
@@ -331,38 +331,38 @@ class _Connection(BaseHTTPRequestHandler):
             "items": found,
         }
 
-    def _write(self, place: Place, params: "_Params", body: Any) -> Answer:
+    def _write(self, target: Target, params: "_Params", body: Any) -> Answer:
         call, cluster = self._call(params), self.server.cluster
         match self.command:
-            case "POST" if not place.name or place.subresource:
-                if not place.resource.persisted:
-                    return _review_access(place.resource, body)
-                if place.resource.namespaced and not place.namespace:
+            case "POST" if not target.name or target.subresource:
+                if not target.resource.persisted:
+                    return _review_access(target.resource, body)
+                if target.resource.namespaced and not target.namespace:
                     raise not_allowed("give a namespace")
-                return cluster.create(place, body, call)
-            case "PUT" if place.name:
-                return cluster.update(place, body, call)
-            case "PATCH" if place.name:
-                return cluster.patch(place, body, self.headers.get_content_type(), call)
-            case "DELETE" if place.name:
-                return cluster.delete(place, {**params.delete_options, **(body or {})}, call)
+                return cluster.create(target, body, call)
+            case "PUT" if target.name:
+                return cluster.update(target, body, call)
+            case "PATCH" if target.name:
+                return cluster.patch(target, body, self.headers.get_content_type(), call)
+            case "DELETE" if target.name:
+                return cluster.delete(target, {**params.delete_options, **(body or {})}, call)
             case "DELETE":
-                return self._delete_all(place, params, body or {}, call)
+                return self._delete_all(target, params, body or {}, call)
         raise not_allowed("the server does not allow this method on the requested resource")
 
     def _delete_all(
-        self, place: Place, params: "_Params", options: Mapping[str, Any], call: Call
+        self, target: Target, params: "_Params", options: Mapping[str, Any], call: Call
     ) -> Answer:
-        matches = params.matches(place.resource)
+        matches = params.matches(target.resource)
         with self.server.cluster.lock:
-            found = self.server.cluster.select(place.resource, place.namespace)
+            found = self.server.cluster.select(target.resource, target.namespace)
             for one in filter(matches, found):
                 metadata = one["metadata"]
-                each = place._replace(
+                each = target._replace(
                     namespace=metadata.get("namespace", ""), name=metadata["name"]
                 )
                 self.server.cluster.delete(each, {**params.delete_options, **options}, call)
-        return Answer(200, self._list(place, params))
+        return Answer(200, self._list(target, params))
 
     def _call(self, params: "_Params") -> Call:
         user = self.headers.get("Impersonate-User", "")
@@ -381,10 +381,10 @@ class _Connection(BaseHTTPRequestHandler):
 
     # Watches.
 
-    def _watch(self, place: Place, params: "_Params") -> Iterator[list[_Shown]]:
+    def _watch(self, target: Target, params: "_Params") -> Iterator[list[_Shown]]:
         """Return what a watch sends. Raise RequestRefusedError for one that cannot begin."""
         cluster = self.server.cluster
-        matches = params.matches(place.resource)
+        matches = params.matches(target.resource)
         seconds = params.number("timeoutSeconds") or _LONGEST_WATCH
         sends_first = params.is_set("sendInitialEvents")
         given = params.text("resourceVersion")
@@ -394,20 +394,20 @@ class _Connection(BaseHTTPRequestHandler):
             first: list[Document] = []
             version = int(given or 0)
             if sends_first or not version:
-                first = cluster.select(place.resource, place.namespace)
+                first = cluster.select(target.resource, target.namespace)
                 version = cluster.version
             cluster.events_since(version)  # refuses one that is too old
         sent = [("ADDED", one) for one in first if matches(one)]
         marks = params.is_set("allowWatchBookmarks")
         if sends_first and marks:
-            marked = _bookmark(place.resource, version)
+            marked = _bookmark(target.resource, version)
             marked["metadata"]["annotations"] = {_INITIAL_END: "true"}
             sent.append(("BOOKMARK", marked))
-        followed = self._follow(place, version, matches, seconds, marks=marks)
+        followed = self._follow(target, version, matches, seconds, marks=marks)
         return itertools.chain([sent], followed)
 
     def _follow(
-        self, place: Place, version: int, matches: Match, seconds: float, *, marks: bool
+        self, target: Target, version: int, matches: Match, seconds: float, *, marks: bool
     ) -> Iterator[list[_Shown]]:
         """Yield changes until the time of the watch is over or the server stops."""
         cluster = self.server.cluster
@@ -418,12 +418,12 @@ class _Connection(BaseHTTPRequestHandler):
             except RequestRefusedError as error:
                 yield [("ERROR", error.body)]
                 return
-            yield [shown for event in events for shown in _seen(event, place, matches)]
+            yield [shown for event in events for shown in _seen(event, target, matches)]
             if events:
                 version = events[-1].version
             elif marks and marked != version:
                 marked = version
-                yield [("BOOKMARK", _bookmark(place.resource, version))]
+                yield [("BOOKMARK", _bookmark(target.resource, version))]
             left = end - time.monotonic()
 
 
@@ -467,19 +467,19 @@ def _review_access(resource: Resource, body: Any) -> Answer:
     return Answer(201, {**kind, **body, "status": {"allowed": True}})
 
 
-def _seen(event: Event, place: Place, matches: Match) -> list[_Shown]:
+def _seen(event: Event, target: Target, matches: Match) -> list[_Shown]:
     """Return what a watch is told: an object that is selected no longer is deleted to it."""
-    changed = event.place
-    if changed.resource.key != place.resource.key:
+    changed = event.target
+    if changed.resource.key != target.resource.key:
         return []
-    if place.namespace and changed.namespace != place.namespace:
+    if target.namespace and changed.namespace != target.namespace:
         return []
     was = event.before is not None and matches(event.before)
     is_selected = matches(event.object) and event.type != "DELETED"
     if not (was or is_selected):
         return []
     kind = "MODIFIED" if was and is_selected else ("ADDED" if is_selected else "DELETED")
-    shown = {**event.object, "apiVersion": place.resource.api_version}
+    shown = {**event.object, "apiVersion": target.resource.api_version}
     return [(kind, shown)]
 
 

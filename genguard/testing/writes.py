@@ -36,7 +36,7 @@ class Answer(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-class Place(NamedTuple):
+class Target(NamedTuple):
     """An object, or one of its subresources."""
 
     resource: Resource
@@ -50,7 +50,7 @@ class Event(NamedTuple):
 
     version: int
     type: str
-    place: Place
+    target: Target
     object: Document
     before: Document | None
 
@@ -69,7 +69,7 @@ class Write:
     user: str
     manager: str
     operation: str
-    place: Place
+    target: Target
     before: Document | None
     asked: Document | None
     after: Document | None
@@ -91,21 +91,22 @@ class Write:
 
     def __str__(self) -> str:
         """One line: who did what to which object, and its generation before and after."""
-        place = self.place
-        name = "/".join(part for part in (place.namespace, place.name, place.subresource) if part)
+        target = self.target
+        named = target.namespace, target.name, target.subresource
+        name = "/".join(filter(None, named))
         steps = [
             "-" if one is None else str(one["metadata"].get("generation", "-"))
             for one in (self.before, self.after)
         ]
         return (
-            f"{self.user} ({self.manager}) {self.operation} {place.resource.name} {name}: "
+            f"{self.user} ({self.manager}) {self.operation} {target.resource.name} {name}: "
             f"{self.status}, generation {steps[0]} → {steps[1]}"
         )
 
 
 def make_review(
     operation: str,
-    place: Place,
+    target: Target,
     new: Document | None,
     old: Document | None,
     call: Call,
@@ -113,11 +114,11 @@ def make_review(
     options: Document | None = None,
 ) -> Document:
     """Return the AdmissionReview that a webhook would be sent."""
-    resource = place.resource
+    resource = target.resource
     shown = [None if one is None else copy.deepcopy(one) for one in (new, old)]
     of_object = {"group": resource.group, "version": resource.version}
     kind = {**of_object, "kind": resource.kind}
-    if place.subresource == "scale":
+    if target.subresource == "scale":
         kind = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
     return {
         "kind": "AdmissionReview",
@@ -126,9 +127,9 @@ def make_review(
             "uid": str(uuid.uuid4()),
             "kind": kind,
             "resource": {**of_object, "resource": resource.plural},
-            **({"subResource": place.subresource} if place.subresource else {}),
-            "name": place.name,
-            **({"namespace": place.namespace} if place.namespace else {}),
+            **({"subResource": target.subresource} if target.subresource else {}),
+            "name": target.name,
+            **({"namespace": target.namespace} if target.namespace else {}),
             "operation": operation,
             "userInfo": {"username": call.user, "groups": ["system:authenticated"]},
             "object": shown[0],

@@ -103,8 +103,8 @@ def test_each_field_names_its_writer_and_who_deleted_it_is_in_the_audit_log(
     log = f"--filename={audited.audit_log}"
     told = offline(log, "deploy/web", "-n", name)
     assert told["exists"] is False
-    deeds = [(one["what"], one["by"]["user"]) for one in told["deeds"]]
-    assert deeds == [("created", "alice"), ("scaled", "bob"), ("deleted", "bob")]
+    actions = [(one["what"], one["by"]["user"]) for one in told["actions"]]
+    assert actions == [("created", "alice"), ("scaled", "bob"), ("deleted", "bob")]
     found = {one["field"]: one for one in told["fields"]}
     assert found["spec.replicas"]["writer"]["through"] == "update /scale"
     assert found["spec.template.spec.containers[c].image"]["writer"]["user"] == "alice"

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genguard.admission.matching import Matched
-from genguard.detection.deeds import Deed, Deeds
 from genguard.detection.finding import Actor, Confidence, Finding, FixStep, FoundObject, Severity
 from genguard.detection.sample import PatchedField, ShownField, ShownValue, WriteDiff
+from genguard.detection.webhook_changes import ChangedField, WebhookChanges
 from genguard.status.terminating_pods import Agreement, Count
 from genguard.status.view import Health
 from tests.cases_loader import read_beside
@@ -173,7 +173,7 @@ def object_page(text):
 def webhooks_page(text):
     policy = f"is {text}"  # what is not `Ignore` stands out
     named = webhooks.NamedBy(text, text, Severity.WARNING, Confidence.CERTAIN, 1)
-    deeds = Deeds(text, text, 2, 1, 1, (Deed(text, text, 1),))
+    changes = WebhookChanges(text, text, 2, 1, 1, (ChangedField(text, text, 1),))
     link = webhooks.ListedWebhook(
         1,
         text,
@@ -188,7 +188,7 @@ def webhooks_page(text):
         1,
         1,
         (named,),
-        (deeds,),
+        (changes,),
     )
     write = Matched("", "v1", text or "r", text or "s", "UPDATE", text or "n", "")
     page = webhooks.WebhooksPage((text,), (link,), 1, True)

@@ -16,8 +16,8 @@ import msgspec
 from msgspec import structs
 
 from genguard.admission.matching import EVERYTHING, NAME_LABEL, Matched, Registration, Writes
-from genguard.detection.deeds import Deeds
 from genguard.detection.finding import Confidence, Finding, Severity
+from genguard.detection.webhook_changes import WebhookChanges
 from genguard.objects.selectors import Truth, matches_labels
 from webhook.cluster.registrations import Registrations
 from webhook.dashboard.page import PageContext, PageData, check_parameters, choice
@@ -61,7 +61,7 @@ class ListedWebhook(msgspec.Struct, frozen=True, rename="camel"):
     unchanged  writes that it was called for and that came through unchanged
     changed    writes that it changed as far as findings know, those that are resolved too
     findings   the unresolved findings that name it, the surest and most frequent first
-    deeds      what it does, by kind, since this server judges
+    changes    what it does, by kind, since this server judges
     """
 
     position: int
@@ -77,7 +77,7 @@ class ListedWebhook(msgspec.Struct, frozen=True, rename="camel"):
     unchanged: int
     changed: int
     findings: tuple[NamedBy, ...]
-    deeds: tuple[Deeds, ...]
+    changes: tuple[WebhookChanges, ...]
 
 
 class RegisteredWrites(msgspec.Struct, frozen=True, rename="camel"):
@@ -134,7 +134,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
             unchanged=mutators.unchanged_calls(one.name),
             changed=sum(each.count for each, how in known if how is Confidence.CERTAIN),
             findings=tuple(_open(known, now)),
-            deeds=tuple(mutators.tally.of(one.name)),
+            changes=tuple(mutators.tally.of(one.name)),
             phase=one.phase,
             reinvoked=one.reinvoked,
             rules=tuple(_rule_text(rule) for rule in one.match.rules),

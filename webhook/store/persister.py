@@ -77,7 +77,7 @@ class ChangedError(NotSavedError):
     """Another replica has written there since this one read it."""
 
 
-class Place(Protocol):
+class Storage(Protocol):
     """Where rows are kept. `str` names it in the log. Both methods raise NotSavedError.
 
     seconds  the shortest pause between saves in which only counts have changed
@@ -111,7 +111,7 @@ class Persister:
     """
 
     findings: Ledger
-    place: Place
+    storage: Storage
     leadership: Leadership | None = None
     take_over: Callable[[Iterable[Row]], object] = bool
     show: Callable[[Iterable[Row]], object] | None = None
@@ -132,18 +132,18 @@ class Persister:
         """
         try:
             async with asyncio.timeout(_CALL_SECONDS):
-                rows = await self.place.load() or ()
+                rows = await self.storage.load() or ()
             self.findings.restore(rows)
         except (NotSavedError, DamagedStoreError, TimeoutError, *_UNREADABLE) as error:
             if self.leadership is not None:
                 self._warn("findings not restored", error)
                 return
             if isinstance(error, _UNREADABLE):
-                raise DamagedStoreError(f"{self.place}: a row cannot be read") from error
+                raise DamagedStoreError(f"{self.storage}: a row cannot be read") from error
             raise
         self._saved = _marks(self.findings.kept())
         if rows:
-            fields = {"place": str(self.place), "findings": len(rows)}
+            fields = {"place": str(self.storage), "findings": len(rows)}
             LOGGER.info("findings restored", extra={"fields": fields})
 
     @asynccontextmanager
@@ -199,7 +199,7 @@ class Persister:
             return
         with contextlib.suppress(NotSavedError, DamagedStoreError, TimeoutError, *_UNREADABLE):
             async with asyncio.timeout(_CALL_SECONDS):
-                rows = await self.place.load()
+                rows = await self.storage.load()
             if rows is not None:
                 self.show(rows)
 
@@ -207,7 +207,7 @@ class Persister:
         """Read what is saved. A save before this would lose what an earlier leader has saved."""
         self._saved = {}
         try:
-            rows = await self.place.load()
+            rows = await self.storage.load()
             self.take_over(rows or ())
             if rows != ():
                 self._saved = None  # these may not be the current rows
@@ -222,18 +222,18 @@ class Persister:
             return
         rows = [(one.id, content(one)) async for one in _by_and_by(found)]
         brief = rows
-        if sum(len(whole) for _, whole in rows) > self.place.room:
+        if sum(len(whole) for _, whole in rows) > self.storage.room:
             known = dict(rows)
-            order = [state for state in self.findings.kept(self.place.room) if state.id in known]
+            order = [state for state in self.findings.kept(self.storage.room) if state.id in known]
             rows = [(one.id, known[one.id]) for one in order]
             brief = [(one.id, content(one, is_brief=True)) async for one in _by_and_by(order)]
-        left_out = await self.place.save(rows, brief)
+        left_out = await self.storage.save(rows, brief)
         # Those that are resolved are left out first, and nobody misses them.
         left_out = max(left_out - sum(one.state == "resolved" for one in found), 0)
         if self._is_failing:
             LOGGER.info("findings are saved again")
         if left_out and not self.left_out:
-            fields = {"place": str(self.place), "leftOut": left_out}
+            fields = {"place": str(self.storage), "leftOut": left_out}
             LOGGER.warning("not all findings had room", extra={"fields": fields})
         self._saved, self._saved_at = marks, self.clock()
         self._is_failing, self.left_out = False, left_out
@@ -243,14 +243,14 @@ class Persister:
         saved = self._saved
         if marks == saved:
             return False
-        if saved is None or is_last or self.clock() - self._saved_at >= self.place.seconds:
+        if saved is None or is_last or self.clock() - self._saved_at >= self.storage.seconds:
             return True
         return marks.keys() != saved.keys() or any(
             mark[0] != saved[name][0] for name, mark in marks.items()
         )
 
     def _warn(self, message: str, error: Exception) -> None:
-        fields = {"place": str(self.place), "reason": str(error) or type(error).__name__}
+        fields = {"place": str(self.storage), "reason": str(error) or type(error).__name__}
         LOGGER.warning(message, extra={"fields": fields})
 
 
@@ -270,7 +270,7 @@ async def _by_and_by(items: Iterable[T]) -> AsyncIterator[T]:
 
 
 class SqliteFile:
-    """A Place: an open file of one server. Earlier versions have kept rows of other kinds too."""
+    """A Storage: an open file of one server. Earlier versions have kept rows of other kinds too."""
 
     seconds: ClassVar = 0.0
     room: ClassVar = MOST_BYTES

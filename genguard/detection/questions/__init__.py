@@ -5,9 +5,9 @@ from typing import Final
 from genguard.detection.question import Declared, Question
 from genguard.detection.questions.chases import Chases
 from genguard.detection.questions.children import Children
-from genguard.detection.questions.lives import Lives
 from genguard.detection.questions.lost import Lost
 from genguard.detection.questions.numbers import Numbers
+from genguard.detection.questions.recreations import Recreations
 from genguard.detection.questions.refused import Refused
 from genguard.detection.questions.restless import Restless
 from genguard.detection.questions.stripped import Stripped
@@ -19,7 +19,7 @@ ALL: Final[tuple[type[Question], ...]] = (
     Stripped,
     Turned,
     Restless,
-    Lives,
+    Recreations,
     Children,
     Refused,
     Unstable,

@@ -32,7 +32,7 @@ from genguard.detection.question import (
     own,
     signal,
 )
-from genguard.detection.questions.lives import COLLECTOR
+from genguard.detection.questions.recreations import COLLECTOR
 from genguard.detection.sample import field_names
 from genguard.detection.values import NO_DIGEST, SECRETS, Digest, digest_of
 from genguard.detection.write import NAMES, NODE_USER, Requester, Write

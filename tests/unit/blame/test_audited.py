@@ -92,7 +92,7 @@ def test_the_namespace_that_is_given_is_the_one_that_is_read():
         {"at": 0, "by": name, "verb": "delete", "namespace": name} for name in ("shop", "other")
     ]
     found = blamed(*events, namespace="other").report()
-    assert [one.by.user for one in found.deeds] == ["other"]
+    assert [one.by.user for one in found.actions] == ["other"]
 
 
 def test_a_namespace_is_one_object_though_its_creation_names_none():
@@ -103,7 +103,7 @@ def test_a_namespace_is_one_object_though_its_creation_names_none():
     log = AuditBlame(lambda _: True, "web", "")
     for one in events:
         log.take(read_event(event(one, "namespaces").replace(b'"apps"', b'""')))
-    assert log.find().report().deeds[0].by.user == "a"
+    assert log.find().report().actions[0].by.user == "a"
 
 
 def web(replicas, **metadata):

@@ -127,10 +127,10 @@ async def test_it_tells_what_a_webhook_does_to_each_kind_and_in_which_share_of_t
     story.play({**step, "times": 2, "at": 40, "asks": {"spec": {"a": 1}}})
     page = await load(PageContext(Sources(story.mutators), None, Queue()), {}, 0.0)
     (one,) = [one for one in page.model.webhooks if one.configuration == "once"]
-    (deeds,) = one.deeds
-    assert (deeds.operation, deeds.resource) == ("CREATE", "pods")
-    assert (deeds.called, deeds.changed, deeds.shared) == (5, 3, 3)
-    assert [(did.does, did.field, did.writes) for did in deeds.does] == [
+    (changes,) = one.changes
+    assert (changes.operation, changes.resource) == ("CREATE", "pods")
+    assert (changes.called, changes.changed, changes.shared) == (5, 3, 3)
+    assert [(did.does, did.field, did.writes) for did in changes.does] == [
         ("removes", "spec.initContainers[*].restartPolicy", 3),
         ("replaces", "spec.containers[*].image", 3),
     ]

@@ -125,7 +125,7 @@ def test_what_takes_much_is_counted_in_leaves(monkeypatch, attack, count, most):
     feed(count)  # whatever is made once
     taken = traced(feed, count)
     # Places are kept beside it, and the newest write, whatever it takes.
-    beside = BYTES_OF_LEAF * changes.MOST_PLACES
+    beside = BYTES_OF_LEAF * changes.MOST_NODES
     assert taken < BYTES_OF_LEAF * (2 * most + history.leaves) + beside + 12 * MIB
 
 
@@ -138,7 +138,7 @@ def test_findings_with_long_fields_are_counted_in_bytes(monkeypatch):
     assert found.bytes <= MIB
     assert detection.dropped == found.dropped == 120 - len(found.findings())
     assert len(found.findings()) > 20
-    beside = BYTES_OF_LEAF * changes.MOST_PLACES
+    beside = BYTES_OF_LEAF * changes.MOST_NODES
     assert taken < 2 * MIB + BYTES_OF_LEAF * detection.history.leaves + beside
     assert len(found._about) <= len(found.findings()), "what was dropped is known nowhere else"
 
@@ -191,7 +191,7 @@ def test_places_are_bounded_while_more_come():
         for number in range(10_000):
             changes.below(spec, f"{number}-\N{PILE OF POO}{'x' * 300}")
 
-    most = 6 * 1024 * changes.MOST_PLACES
+    most = 6 * 1024 * changes.MOST_NODES
     assert traced(go_down, 500) < most
     assert traced(grow, 1) < most
 

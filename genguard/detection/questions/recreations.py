@@ -1,4 +1,4 @@
-"""Lives: an object that one actor creates and another deletes, by turns.
+"""Recreations: an object that one actor creates and another deletes, by turns.
 
 Reads   creations and deletions of one name, or of the generated names of one owner
 Result  blames who deletes, and who creates; the creator alone, where the garbage collector
@@ -38,10 +38,10 @@ _TIMES_OF_TURNS: Final = 4.0
 _SECONDS_OF_TURNS: Final = 10.0
 _SECONDS_OF_TURN: Final = 600.0
 """What lives longer, or comes back later, is no loop."""
-_MOST_LIVES: Final = 20_000
+_MOST_MADE: Final = 20_000
 MOST_BYTES: Final = 8 * 1024 * 1024
-_MOST_PLACES: Final = 7_000
-MOST_BYTES_OF_PLACES: Final = 3 * 1024 * 1024
+_MOST_VACANT: Final = 7_000
+MOST_VACANT_BYTES: Final = 3 * 1024 * 1024
 MOST_USERS: Final = 2_000
 _MOST_AT_ONCE: Final = 40
 """Deletions of one place that no creation has followed yet."""
@@ -63,28 +63,28 @@ class _Actor(msgspec.Struct, frozen=True, gc=False):
         return self.requester.user
 
 
-class _Life(msgspec.Struct, gc=False):
+class _Made(msgspec.Struct, gc=False):
     """An object that is there, or that was deleted, and the turns that it follows.
 
     since             when it was created; ended: when it was deleted
     creator, deleter  of a pair of owners each creates in the other's place, and they change parts
     turns             how many ended with that deleter; least: of how many it is told
-    lives, gaps       seconds from a creation to the deletion, and from there to the next creation:
+    spans, gaps       seconds from a creation to the deletion, and from there to the next creation:
                       the fewest and the most
     """
 
-    place: JoinKey
+    key: JoinKey
     since: float
     creator: _Actor
     deleter: _Actor = _Actor(Requester("", ""))
     turns: int = 0
     least: int = _TURNS
     ended: float = 0.0
-    lives: tuple[float, float] = (inf, 0.0)
+    spans: tuple[float, float] = (inf, 0.0)
     gaps: tuple[float, float] = (inf, 0.0)
 
 
-class _Place(msgspec.Struct, gc=False):
+class _Vacancy(msgspec.Struct, gc=False):
     """Where an object was deleted, and none was created since, or not yet for each.
 
     waiting   deleted objects that no creation has followed
@@ -92,7 +92,7 @@ class _Place(msgspec.Struct, gc=False):
     owner     the user who has deleted what he had created himself
     """
 
-    waiting: tuple[_Life, ...] = ()
+    waiting: tuple[_Made, ...] = ()
     most: int = 0
     at: float = 0.0
     owner: str = ""
@@ -115,7 +115,7 @@ class _OfOne(msgspec.Struct, gc=False):
     is_changed: bool = True
 
 
-class Lives(Question):
+class Recreations(Question):
     """See the module.
 
     It remembers objects that are there, by uid, and places where one was deleted.
@@ -126,8 +126,8 @@ class Lives(Question):
     def __init__(self, history: History) -> None:
         """`history` tells when an owner was changed."""
         self._history: Final = history
-        self._lives: Final[Bounded[str, _Life]] = Bounded(_MOST_LIVES, MOST_BYTES)
-        self._places: Final[Bounded[JoinKey, _Place]] = Bounded(_MOST_PLACES, MOST_BYTES_OF_PLACES)
+        self._made: Final[Bounded[str, _Made]] = Bounded(_MOST_MADE, MOST_BYTES)
+        self._vacant: Final[Bounded[JoinKey, _Vacancy]] = Bounded(_MOST_VACANT, MOST_VACANT_BYTES)
         self._made_again: Final[Bounded[int, tuple[int, float]]] = Bounded(MOST_USERS)
         """By namespace: who last created an object that was his own before, and when; as hashes."""
         self._wrote_node: Final[Bounded[int, float]] = Bounded(MOST_USERS)
@@ -147,17 +147,17 @@ class Lives(Question):
         """Tell that an object was deleted, or made, once more."""
         if seen.phase is not Phase.OUTCOME:
             return
-        life = self._lives.get(seen.key.uid)
-        if seen.operation is not Operation.CREATE and life is not None:
-            self._lives.pop(seen.key.uid)
-            yield from self._delete(life, seen)
-        elif seen.operation is Operation.CREATE and seen.key.uid and life is None:
+        made = self._made.get(seen.key.uid)
+        if seen.operation is not Operation.CREATE and made is not None:
+            self._made.pop(seen.key.uid)
+            yield from self._delete(made, seen)
+        elif seen.operation is Operation.CREATE and seen.key.uid and made is None:
             # An API server calls again after a broken connection: then it is known already.
             yield from self._made_by_one(write, seen)
             where = msgspec.structs.replace(seen.key, uid="", user="")
             actor = _Actor(seen.requester, seen.likeness)
-            life = self._follow(where, seen) or _Life(where, seen.time, actor)
-            self._lives.put(seen.key.uid, life, 2 * seen.key.size)
+            made = self._follow(where, seen) or _Made(where, seen.time, actor)
+            self._made.put(seen.key.uid, made, 2 * seen.key.size)
 
     def _made_by_one(self, write: Write, seen: Observation) -> Answers:
         """Tell that a controller has made again what it deleted itself, with nobody's change.
@@ -189,25 +189,25 @@ class Lives(Question):
         more = {"requesters": (seen.requester,), "evidence": evidence, "pace": _SECONDS_OF_TURNS}
         yield signal(RECREATION, write, blame, (), said, **more)
 
-    def _follow(self, where: JoinKey, seen: Observation) -> _Life | None:
+    def _follow(self, where: JoinKey, seen: Observation) -> _Made | None:
         """Return what a creation follows: the turns of the oldest deletion that waits."""
-        place, user = self._places.get(where) or _Place(), seen.key.user
-        if place.owner == user:
-            place.owner = ""
+        vacancy, user = self._vacant.get(where) or _Vacancy(), seen.key.user
+        if vacancy.owner == user:
+            vacancy.owner = ""
             self._made_again.put(hash(where.namespace), (hash(user), seen.time))
-        if not place.waiting:
+        if not vacancy.waiting:
             return None
-        life, *rest = place.waiting
-        self._put(where, place, rest)
-        if life.deleter.user == user:
-            life.creator, life.deleter = life.deleter, life.creator
-        who, gap = life.creator, seen.time - life.ended
+        made, *rest = vacancy.waiting
+        self._put(where, vacancy, rest)
+        if made.deleter.user == user:
+            made.creator, made.deleter = made.deleter, made.creator
+        who, gap = made.creator, seen.time - made.ended
         is_same = who.user == user and who.likeness in {None, seen.likeness}
-        if not is_same or gap > _SECONDS_OF_TURN or self._is_of_suite(seen, life.ended):
+        if not is_same or gap > _SECONDS_OF_TURN or self._is_of_suite(seen, made.ended):
             return None
-        life.creator, life.since = _Actor(who.requester, seen.likeness), seen.time
-        life.gaps = _with(gap, life.gaps)
-        return life
+        made.creator, made.since = _Actor(who.requester, seen.likeness), seen.time
+        made.gaps = _with(gap, made.gaps)
+        return made
 
     def _is_of_suite(self, seen: Observation, since: float) -> bool:
         """Whether another user has made his own object again just before, in this namespace."""
@@ -215,46 +215,46 @@ class Lives(Question):
         made = (self._made_again.get(hash(namespace)) for namespace in namespaces)
         return any(one and one[0] != mine and since <= one[1] <= seen.time for one in made)
 
-    def _delete(self, life: _Life, seen: Observation) -> Answers:
+    def _delete(self, made: _Made, seen: Observation) -> Answers:
         """Take in a deletion; tell the turns, if they are more than ever before in this place."""
-        place, user = self._places.get(life.place) or _Place(), seen.key.user
-        if user == life.creator.user:
-            made = self._of_one.get(life.place)
-            if made is not None and not seen.is_over:
-                made.ended = seen.time
-            if not life.place.resource_version:
-                place.owner = user
-                self._put(life.place, place, place.waiting)
+        vacancy, user = self._vacant.get(made.key) or _Vacancy(), seen.key.user
+        if user == made.creator.user:
+            own = self._of_one.get(made.key)
+            if own is not None and not seen.is_over:
+                own.ended = seen.time
+            if not made.key.resource_version:
+                vacancy.owner = user
+                self._put(made.key, vacancy, vacancy.waiting)
             return
-        lasted, is_of_course = seen.time - life.since, _is_of_course(life, seen)
-        is_named = not life.place.resource_version
+        lasted, is_of_course = seen.time - made.since, _is_of_course(made, seen)
+        is_named = not made.key.resource_version
         if lasted > _SECONDS_OF_TURN or (is_of_course and not (seen.is_over and is_named)):
             return
-        if (self._wrote_node.get(hash(user)) or 0.0) > life.since:
+        if (self._wrote_node.get(hash(user)) or 0.0) > made.since:
             return
-        if life.deleter.user != user:
-            life = _Life(life.place, life.since, life.creator, _Actor(seen.requester))
-        life.least = _TURNS_OF_COURSE if is_of_course else life.least
-        life.turns, life.ended, life.lives = (life.turns + 1, seen.time, _with(lasted, life.lives))
-        if seen.time - place.at > _SECONDS_OF_TURN:
-            place = _Place(owner=place.owner)
-        self._put(life.place, place, (*place.waiting, life)[-_MOST_AT_ONCE:])
-        if life.turns > place.most:
-            place.most, place.at = life.turns, seen.time
-            yield from _recreated(life)
+        if made.deleter.user != user:
+            made = _Made(made.key, made.since, made.creator, _Actor(seen.requester))
+        made.least = _TURNS_OF_COURSE if is_of_course else made.least
+        made.turns, made.ended, made.spans = (made.turns + 1, seen.time, _with(lasted, made.spans))
+        if seen.time - vacancy.at > _SECONDS_OF_TURN:
+            vacancy = _Vacancy(owner=vacancy.owner)
+        self._put(made.key, vacancy, (*vacancy.waiting, made)[-_MOST_AT_ONCE:])
+        if made.turns > vacancy.most:
+            vacancy.most, vacancy.at = made.turns, seen.time
+            yield from _recreated(made)
 
-    def _put(self, where: JoinKey, place: _Place, waiting: Sequence[_Life]) -> None:
-        place.waiting = tuple(waiting)
-        self._places.put(where, place, where.size * (2 + len(waiting)))
+    def _put(self, where: JoinKey, vacancy: _Vacancy, waiting: Sequence[_Made]) -> None:
+        vacancy.waiting = tuple(waiting)
+        self._vacant.put(where, vacancy, where.size * (2 + len(waiting)))
 
 
-def _is_of_course(life: _Life, seen: Observation) -> bool:
+def _is_of_course(made: _Made, seen: Observation) -> bool:
     """Whether a deletion follows from something else, or what is deleted was done.
 
     The kubelet ends what others have deleted, and registers its node when the machine is back.
     """
     user = seen.key.user
-    is_own_node = _is_node(life.place) and life.creator.user.startswith(NODE_USER)
+    is_own_node = _is_node(made.key) and made.creator.user.startswith(NODE_USER)
     return seen.is_over or user in NAMES["finishers"] or user.startswith(NODE_USER) or is_own_node
 
 
@@ -262,12 +262,12 @@ def _is_node(where: ObjectKey | JoinKey) -> bool:
     return (where.group, where.resource) == _NODES
 
 
-def _recreated(life: _Life) -> Answers:
-    creator, deleter = life.creator.requester, life.deleter.requester
+def _recreated(made: _Made) -> Answers:
+    creator, deleter = made.creator.requester, made.deleter.requester
     is_collected = deleter.user == COLLECTOR
     # The garbage collector comes when it has time. The same owner each time says enough.
-    is_steady = _are_alike(life.gaps) and (is_collected or _are_alike(life.lives))
-    if life.turns < life.least or not is_steady:
+    is_steady = _are_alike(made.gaps) and (is_collected or _are_alike(made.spans))
+    if made.turns < made.least or not is_steady:
         return
     message = f"{deleter.user} deletes what {creator.user} creates again"
     if is_collected:
@@ -275,14 +275,14 @@ def _recreated(life: _Life) -> Answers:
             f"{creator.user} creates it again and again, and the garbage collector deletes it: "
             "the owner that it names is not there"
         )
-    elif life.deleter.likeness is not None:
+    elif made.deleter.likeness is not None:
         first, second = sorted((creator.user, deleter.user))
         message = f"{first} and {second} each delete it and create it as their own"
     actors = (creator,) if is_collected else (deleter, creator)
-    longest, pause = life.lives[1], life.gaps[1]
-    evidence: dict[str, object] = {"turns": life.turns, "longestLifeSeconds": round(longest, 1)}
+    longest, pause = made.spans[1], made.gaps[1]
+    evidence: dict[str, object] = {"turns": made.turns, "longestLifeSeconds": round(longest, 1)}
     # It has been seen to repeat often enough, so that it is a warning at once.
-    pace = longest + pause if life.least > _TURNS else 0.0
+    pace = longest + pause if made.least > _TURNS else 0.0
     yield RECREATION, Signal(Blame.REQUESTER, (), message, actors, evidence=evidence, pace=pace)
 
 

@@ -34,7 +34,7 @@ _Step = tuple[str, str]
 """What is done, and to which field."""
 
 
-class Deed(msgspec.Struct, frozen=True, rename="camel"):
+class ChangedField(msgspec.Struct, frozen=True, rename="camel"):
     """What a webhook does to a field, any item of a list as `*`, and in how many writes."""
 
     does: str
@@ -42,7 +42,7 @@ class Deed(msgspec.Struct, frozen=True, rename="camel"):
     writes: int
 
 
-class Deeds(msgspec.Struct, frozen=True, rename="camel"):
+class WebhookChanges(msgspec.Struct, frozen=True, rename="camel"):
     """What a webhook does to one kind.
 
     called   writes that it was called for, and that were compared; changed: those of them that
@@ -56,7 +56,7 @@ class Deeds(msgspec.Struct, frozen=True, rename="camel"):
     called: int
     changed: int
     shared: int
-    does: tuple[Deed, ...]
+    does: tuple[ChangedField, ...]
 
 
 class _Count(msgspec.Struct, gc=False):
@@ -96,16 +96,16 @@ class Tally:
                 for step in mine:
                     count_often(count.fields, step, _MOST_FIELDS)
 
-    def of(self, webhook: str) -> Iterator[Deeds]:
+    def of(self, webhook: str) -> Iterator[WebhookChanges]:
         """Yield what a webhook (`configuration/webhook`) does to each kind."""
         for (name, operation, kind), count in self._counts.items():
             if name == webhook:
                 often = count.fields.most_common(_SHOWN)
-                does = tuple(Deed(*step, writes) for step, writes in often)
+                does = tuple(ChangedField(*step, writes) for step, writes in often)
                 counts = count.called, count.changed, count.shared
                 named = resource_name(kind.group, kind.resource)
                 of = f"{named}/{kind.subresource}" if kind.subresource else named
-                yield Deeds(operation, of, *counts, does)
+                yield WebhookChanges(operation, of, *counts, does)
 
 
 def _steps(made: Sequence[Change]) -> dict[_Step, str]:
