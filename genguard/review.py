@@ -139,7 +139,7 @@ def review(
         skip = Skipped.TOO_MANY_VALUES
     if skip is None:
         try:
-            return _judge(request, phase, deps, now, now if at is None else at)
+            return _review(request, phase, deps, now, now if at is None else at)
         except RecursionError:
             skip = Skipped.TOO_DEEP
         except msgspec.MsgspecError:
@@ -178,7 +178,7 @@ def _has_too_many_values(body: bytes) -> bool:
     return len(body) > MOST_VALUES and count_values(body) > MOST_VALUES
 
 
-def _judge(
+def _review(
     request: AdmissionRequest, phase: Phase, deps: Dependencies, now: float, at: float
 ) -> Reply:
     strategy, status = deps.engine.strategy(request)

@@ -301,9 +301,9 @@ class Reviewing:
         if event.verb == "deletecollection":
             self._see_deletions(event, reference)
             return Unjudged.CUT if event.is_cut else None
-        return self._judge(AuditedWrite(event, reference, before, after, calls))
+        return self._detect(AuditedWrite(event, reference, before, after, calls))
 
-    def _judge(self, write: AuditedWrite) -> Unjudged | None:
+    def _detect(self, write: AuditedWrite) -> Unjudged | None:
         event = write.event
         try:
             reviews = _of_stored(write) if event.is_stored else _of_refused(write)

@@ -42,7 +42,7 @@ class Party(NamedTuple):
     manager: str = ""
 
 
-class Turn(NamedTuple):
+class CycleStep(NamedTuple):
     """One step of the cycle: who leaves which value. The value may be ABSENT."""
 
     who: str
@@ -53,7 +53,7 @@ class Contested(NamedTuple):
     """One field over which parties fight, or that is worth a note.
 
     place    the field; () where the object as a whole is meant
-    turns    one round of the cycle
+    cycle    one round of the cycle
     note     what else is known, as which rule of a GitOps tool ignores it
     """
 
@@ -61,7 +61,7 @@ class Contested(NamedTuple):
     level: Level
     place: Place
     parties: tuple[Party, ...]
-    turns: tuple[Turn, ...] = ()
+    cycle: tuple[CycleStep, ...] = ()
     note: str = ""
 
     @property

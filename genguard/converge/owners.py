@@ -12,7 +12,7 @@ import msgspec
 
 from genguard.blame.places import Place, leaves, show
 from genguard.blame.report import BlamedField, Writer
-from genguard.converge.contest import Contest, Contested, Level, Party, Turn
+from genguard.converge.contest import Contest, Contested, CycleStep, Level, Party
 from genguard.converge.fields import overwritten
 from genguard.detection.finding import Confidence
 from genguard.objects.fields import get
@@ -64,10 +64,13 @@ def owned_by_others(
         if place in differ:
             others = [one for one in (row.writer, *row.also) if one and one.manager != manager]
             if others:
-                turns = Turn("the manifest", wanted), Turn(others[0].name, differ[place].after)
+                cycle = (
+                    CycleStep("the manifest", wanted),
+                    CycleStep(others[0].name, differ[place].after),
+                )
                 rest = [rows[show(one)] for one in asked if show(one) in rows]
                 level, note = _level(others[0], manager, rest), _how(others[0], manager)
-                yield Contested(Contest.OWNED, level, place, (_party(others[0]),), turns, note)
+                yield Contested(Contest.OWNED, level, place, (_party(others[0]),), cycle, note)
         elif other := _who_comes_back(row, manager, user):
             note = f"{other.name} and others change it in turn, last at {row.in_turn[-1].time}"
             yield Contested(Contest.OWNED, Level.FIGHT, place, (_party(other),), note=note)
@@ -195,8 +198,8 @@ def scaled_by(
         name = f"{kind} {get(autoscaler, 'metadata', 'name')}"
         party, fields = Party("user", name), _sized if kind == _VERTICAL else _counted
         for place, wanted in fields(manifest, autoscaler):
-            turns = (Turn("the manifest", wanted), Turn(name, "what the load needs"))
-            yield Contested(Contest.OWNED, Level.FIGHT, place, (party,), turns)
+            cycle = (CycleStep("the manifest", wanted), CycleStep(name, "what the load needs"))
+            yield Contested(Contest.OWNED, Level.FIGHT, place, (party,), cycle)
 
 
 def _counted(manifest: Mapping[str, Any], scaler: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
@@ -238,9 +241,9 @@ def asked_twice(
         wanted = {place for place, _ in leaves(other)}
         for difference in overwritten(manifest, other):
             if difference.order or difference.place in wanted:
-                turns = (
-                    Turn("the manifest", difference.before),
-                    Turn("another manifest", difference.after),
+                cycle = (
+                    CycleStep("the manifest", difference.before),
+                    CycleStep("another manifest", difference.after),
                 )
                 party = Party("manifest", "another manifest of this object")
-                yield Contested(Contest.OWNED, Level.FIGHT, difference.place, (party,), turns)
+                yield Contested(Contest.OWNED, Level.FIGHT, difference.place, (party,), cycle)

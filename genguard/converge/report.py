@@ -38,7 +38,7 @@ def as_rows(result: ConvergeResult) -> Iterator[Row]:
             Cell(printable(contested.field)),
             Cell(printable(who)),
         )
-        for step in contested.turns:
+        for step in contested.cycle:
             value = _shown(step.value, result.object)
             text = f"{step.who} leaves {value}" if step.who else value
             yield Cell(""), Cell(""), Cell(""), Cell(printable(text), Tone.FAINT)
@@ -84,7 +84,7 @@ def _as_json(contested: Contested, which: Mapping[str, str]) -> dict[str, Any]:
         ],
         "cycle": [
             {"who": step.who, "value": _value(step.value, which), "absent": step.value is ABSENT}
-            for step in contested.turns
+            for step in contested.cycle
         ],
         "note": _HIDDEN if contested.note and _is_secret(which) else contested.note,
     }

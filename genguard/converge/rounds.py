@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 from genguard.blame.managed import owned_whole
 from genguard.blame.places import Place, leaves, show
 from genguard.converge.chain import Document, Link, Passed, run
-from genguard.converge.contest import Contest, Contested, ConvergeResult, Level, Party, Turn
+from genguard.converge.contest import Contest, Contested, ConvergeResult, CycleStep, Level, Party
 from genguard.converge.creation import PODS, TEMPLATES, pod_of
 from genguard.converge.fields import Difference, as_owned, at, differences, overlay, overwritten
 from genguard.detection.finding import Confidence
@@ -164,10 +164,10 @@ async def taken_from_pods(
             Level.NOTE if all(is_policy(each.name) for each in one.parties) else one.level,
             (*above, *one.place),
             one.parties,
-            one.turns[1:],
+            one.cycle[1:],
         )
         for one in lost
-        if one.turns[-1].value is ABSENT
+        if one.cycle[-1].value is ABSENT
     ]
 
 
@@ -294,9 +294,12 @@ def _contested(
     is_fight: bool = True,
 ) -> Contested:
     """Return a contest over a value that `first` leaves, and the last of the parties another."""
-    turns = Turn(first, difference.before), Turn(by[-1].name if by else "", difference.after)
+    cycle = (
+        CycleStep(first, difference.before),
+        CycleStep(by[-1].name if by else "", difference.after),
+    )
     level = Level.FIGHT if is_fight else Level.NOTE
-    return Contested(contest, level, difference.place, tuple(by), turns)
+    return Contested(contest, level, difference.place, tuple(by), cycle)
 
 
 def _suspected(kind: str, names: Sequence[str], alone: Confidence) -> list[Party]:

@@ -1,7 +1,7 @@
 """Detection: reviews in, findings out. Pure.
 
 `observe` makes a small record of a review, compared with what is stored. `take` joins those of
-one write; `judge` remembers the write and asks the questions. The server calls them after the
+one write; `detect` remembers the write and asks the questions. The server calls them after the
 answer, replay inline, where `see` is both. Of replicas that share a store, each observes, and the
 leader alone takes what they observed.
 """
@@ -64,10 +64,10 @@ class Detection:
         self.history: Final = History() if history is None else history
         self.ledger: Final = Ledger(self._mutators)
         self._refused: Final = Refused(self.history)
-        self.honesty: Final = Numbers()
+        self.reporting: Final = Numbers()
         with_history = Recreations(self.history), Chases(self.history)
         children = Children(self.history, self._mutators)
-        mine = self.honesty, self._refused, children, *with_history
+        mine = self.reporting, self._refused, children, *with_history
         asked = (*ALL, AtRest) if at_rest else ALL
         others = [one() for one in asked if one not in set(map(type, mine))]
         self._whole: Final = all_of((*others, *mine))
@@ -172,7 +172,7 @@ class Detection:
     def see(self, observation: Observation) -> None:
         """Take in what this process observed, in order, and judge the writes that it completes."""
         self.take(observation)
-        self.judge()
+        self.detect()
 
     def see_version(self, reviewed: Reviewed, now: float) -> None:
         """Take in and judge a write that a watch shows; `now` is seconds since the epoch.
@@ -187,7 +187,7 @@ class Detection:
             self.see(observation)
 
     def take(self, observation: Observation) -> None:
-        """Take it in without judging: many writes in a row are judged faster, by `judge`."""
+        """Take it in without judging: many writes in a row are judged faster, by `detect`."""
         for phase in self._unseen_phases(observation) if observation.implied else ():
             self._take(msgspec.structs.replace(observation, phase=phase))
         self._take(observation)
@@ -217,10 +217,10 @@ class Detection:
 
     @property
     def unjudged(self) -> int:
-        """Return how many writes wait for `judge`."""
+        """Return how many writes wait for `detect`."""
         return len(self._completed)
 
-    def judge(self) -> None:
+    def detect(self) -> None:
         """Judge the writes that are complete.
 
         What judging a write raises is raised here; the next call judges the writes behind it.
@@ -228,7 +228,7 @@ class Detection:
         completed, self._completed = iter(self._completed), []
         try:
             for one in completed:
-                self._judge(one)
+                self._detect(one)
         finally:
             self._completed = [*completed, *self._completed]
 
@@ -238,7 +238,7 @@ class Detection:
         is_whole  each outcome was shown, so that a creation which still waits was refused
         """
         self._completed += self._correlator.finish(is_whole=is_whole)
-        self.judge()
+        self.detect()
         self.settle(now)
 
     def settle(self, now: float) -> None:
@@ -258,7 +258,7 @@ class Detection:
         if known and not known[-1].shows_same_as(observation):
             self._mutators.changed(_kind_of(observation.key))
 
-    def _judge(self, joined: Joined | Observation) -> None:
+    def _detect(self, joined: Joined | Observation) -> None:
         if isinstance(joined, Observation):
             self.ledger.miss(joined.key, joined.key.subresource, joined.time)
             return

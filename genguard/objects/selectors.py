@@ -34,9 +34,9 @@ class Requirement(NamedTuple):
 
     def fits(self, labels: Mapping[str, str]) -> bool:
         """Whether labels fit it, all of which are given."""
-        return self.judge(labels, complete=True) is Truth.TRUE
+        return self.evaluate(labels, complete=True) is Truth.TRUE
 
-    def judge(self, labels: Mapping[str, str], *, complete: bool) -> Truth:
+    def evaluate(self, labels: Mapping[str, str], *, complete: bool) -> Truth:
         """Whether labels fit it; `complete` says that a label not given is not there."""
         is_there = self.key in labels
         if not is_there and not complete:
@@ -93,7 +93,7 @@ def matches_labels(
         )
         for expression in selector.get("matchExpressions") or ()
     ]
-    return every(one.judge(labels, complete=complete) for one in wanted)
+    return every(one.evaluate(labels, complete=complete) for one in wanted)
 
 
 def every(answers: Iterable[Truth]) -> Truth:

@@ -249,8 +249,8 @@ def find_loops(recording: Recording) -> tuple[Finding, ...]:
     replay = Replay(ReviewOptions(audit_only=True))
     if isinstance(recording, Path | str):
         with Path(recording).open("rb") as stream:
-            return _judge(bounded(stream, LONGEST_LINE), str(recording), replay)
-    return _judge(recording, "the recording", replay)
+            return _replay(bounded(stream, LONGEST_LINE), str(recording), replay)
+    return _replay(recording, "the recording", replay)
 
 
 def _find_in_fake(
@@ -263,10 +263,10 @@ def _find_in_fake(
         custom_resources=server.custom_resources,
     )
     replay = Replay(options, server.mutators, at_rest=at_rest)
-    return _judge(server.recording(writes), "the log of the fake API server", replay)
+    return _replay(server.recording(writes), "the log of the fake API server", replay)
 
 
-def _judge(lines: Iterable[Line], name: str, replay: Replay) -> tuple[Finding, ...]:
+def _replay(lines: Iterable[Line], name: str, replay: Replay) -> tuple[Finding, ...]:
     for line in replay.lines(lines, name):
         if line["type"] == "error":
             raise ValueError(f"{line['where']}: {line['message']}")

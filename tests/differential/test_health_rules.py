@@ -18,7 +18,7 @@ from genguard.status.rule_library import load_library, load_library_cases, verdi
 from genguard.status.trees import group_and_kind
 from genguard.status.view import Health
 from tests.differential.health_judges import judge, recorded
-from webhook.cel.evaluator import Evaluator, RuleJudge
+from webhook.cel.evaluator import Evaluator, RuleEvaluator
 
 _CASES = Path(__file__).parents[1] / "cases" / "health_rules"
 _WORDS = {"current": "Healthy", "inProgress": "Progressing"}
@@ -39,7 +39,7 @@ def evaluator():
 
 @pytest.fixture(scope="module")
 def library(evaluator):
-    return RuleJudge(evaluator, HealthRules((), load_library))
+    return RuleEvaluator(evaluator, HealthRules((), load_library))
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def flux_judged(flux_rules):
 
 def test_flux_expressions_say_here_what_flux_itself_says(flux_rules, flux_judged, evaluator):
     rules = parse_rules({"healthCheckExprs": list(flux_rules.values())}, "flux")
-    here = RuleJudge(evaluator, HealthRules(rules))
+    here = RuleEvaluator(evaluator, HealthRules(rules))
     wrong = []
     for document, flux in flux_judged:
         ours = _FLUX[verdict(_view(document, here))]

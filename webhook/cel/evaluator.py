@@ -97,7 +97,7 @@ class Evaluator(AbstractContextManager["Evaluator"]):
         short = [one for one in found if len(one) <= LONGEST]
         return found | self._answers(_CONDITION, short, "holds", asked)
 
-    def judge(self, rule: HealthRule, document: Mapping[str, Any]) -> RuleAnswers:
+    def answer(self, rule: HealthRule, document: Mapping[str, Any]) -> RuleAnswers:
         """What a rule says of an object, which is decoded or has fields that are not.
 
         Nothing where the object is too large, and where an expression has exceeded a limit.
@@ -204,7 +204,7 @@ def reviewed_request(request: AdmissionRequest) -> worker.ReviewedRequest | None
     return worker.ReviewedRequest(bool(request.wire.namespace), *parts)
 
 
-class RuleJudge:
+class RuleEvaluator:
     """Judges objects by the rules of a run; the rules may be replaced. Its calls block."""
 
     def __init__(self, evaluator: Evaluator, rules: HealthRules) -> None:
@@ -213,13 +213,13 @@ class RuleJudge:
 
     def __call__(self, document: Mapping[str, Any]) -> RuleAnswers | None:
         """Return what the rule of an object's kind says of it; None without a rule."""
-        return self.judge(*group_and_kind(document), document)
+        return self.answer(*group_and_kind(document), document)
 
     def covers(self, group: str, kind: str) -> bool:
         """Whether a kind has a rule."""
         return self.rules.find(group, kind) is not None
 
-    def judge(self, group: str, kind: str, document: Mapping[str, Any]) -> RuleAnswers | None:
+    def answer(self, group: str, kind: str, document: Mapping[str, Any]) -> RuleAnswers | None:
         """Do the same for an object whose fields may not be decoded."""
         rule = self.rules.find(group, kind)
-        return None if rule is None else self._evaluator.judge(rule, document)
+        return None if rule is None else self._evaluator.answer(rule, document)

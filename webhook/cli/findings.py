@@ -11,7 +11,7 @@ import click
 from genguard.detection.causes import beneath_causes
 from genguard.detection.finding import Finding, Severity, labels_of
 from genguard.detection.questions import FINDINGS
-from genguard.detection.questions.numbers import HOW, Controllers, WriterHonesty
+from genguard.detection.questions.numbers import HOW, Controllers, GenerationReporting
 from genguard.objects.fields import from_pointer, to_field_path
 from genguard.objects.metadata import parse_time
 from genguard.objects.selectors import Requirement, parse_label_selector
@@ -281,19 +281,19 @@ async def _show_controllers(access: Access, output: Format) -> None:
     ).show(found)
 
 
-def _controller_row(honesty: WriterHonesty) -> Row:
+def _controller_row(reporting: GenerationReporting) -> Row:
     return (
-        Cell(printable(honesty.user)),
-        Cell(printable(honesty.field_manager)),
-        Cell(printable(honesty.example.resource_name)),
-        *(_controller_count(honesty, how) for how in HOW),
+        Cell(printable(reporting.user)),
+        Cell(printable(reporting.field_manager)),
+        Cell(printable(reporting.example.resource_name)),
+        *(_controller_count(reporting, how) for how in HOW),
     )
 
 
-def _controller_count(honesty: WriterHonesty, how: str) -> Cell:
+def _controller_count(reporting: GenerationReporting, how: str) -> Cell:
     """`12 (40%)`: of the times that the number was raised, or was to be."""
-    number: int = getattr(honesty, how)
-    of = honesty.raised + honesty.never
+    number: int = getattr(reporting, how)
+    of = reporting.raised + reporting.never
     if how == "raised" or not number:
         return Cell(str(number))
     tone = Tone.MILD if how in _WRONG else Tone.FAINT

@@ -11,7 +11,7 @@ import click
 
 from genguard.status.health_rules import HealthRule, HealthRules
 from genguard.status.rule_library import Case, load_library, load_library_cases
-from webhook.cel.evaluator import Evaluator, RuleJudge
+from webhook.cel.evaluator import Evaluator, RuleEvaluator
 from webhook.cli.files import MAX_LINE
 from webhook.cli.options import F, verb
 from webhook.cli.output import say
@@ -47,7 +47,7 @@ def rules(action: str, files: tuple[Path, ...], *, max_line: int) -> None:
                 names = ", ".join(map(str, files))
                 message = f"{names}: no case: give a list `cases` with object and expect"
                 raise click.ClickException(message)
-            wrong = _test(cases, RuleJudge(evaluator, HealthRules(own, load_library)))
+            wrong = _test(cases, RuleEvaluator(evaluator, HealthRules(own, load_library)))
     sys.exit(1 if wrong else 0)
 
 
@@ -63,7 +63,7 @@ def _read(files: Sequence[Path], max_line: int) -> tuple[tuple[HealthRule, ...],
     return every, [(name, case) for name, file in found for case in file.cases]
 
 
-def _test(cases: _Cases, judge: RuleJudge) -> list[str]:
+def _test(cases: _Cases, judge: RuleEvaluator) -> list[str]:
     """Run the cases, print those that fail and why, and return their names."""
     failed: list[str] = []
     for number, (name, case) in enumerate(cases, start=1):
@@ -89,11 +89,11 @@ RULES: Final[Callable[[F], F]] = click.option("--rules", type=FILE, metavar="FIL
 
 
 @contextmanager
-def judging(path: Path | None) -> Iterator[RuleJudge]:
+def judging(path: Path | None) -> Iterator[RuleEvaluator]:
     """Judge by the rules of a file, and of the library. Raises click.UsageError.
 
     A process for CEL is started when the first object is judged that has such a rule.
     """
     with Evaluator() as evaluator:
         own = () if path is None else load_rules(path, evaluator.complaint)
-        yield RuleJudge(evaluator, HealthRules(own, load_library))
+        yield RuleEvaluator(evaluator, HealthRules(own, load_library))

@@ -76,7 +76,7 @@ async def _load_controllers(context: PageContext, query: Mapping[str, str], _: f
     """Return all controllers, those who are wrong most often first."""
     check_parameters(query, ())
     detecting = context.sources.detecting
-    writers = tuple(detecting.detection.honesty.writers())
+    writers = tuple(detecting.detection.reporting.writers())
     return PageData(Controllers(writers, detecting.judges), {})
 
 

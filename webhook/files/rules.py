@@ -16,7 +16,7 @@ from genguard.status.health_rules import (
     parse_rules,
 )
 from genguard.status.rule_library import CASES, Case, load_library, parse_cases
-from webhook.cel.evaluator import Evaluator, RuleJudge
+from webhook.cel.evaluator import Evaluator, RuleEvaluator
 from webhook.files.given import BadFileError
 from webhook.telemetry.logs import LOGGER
 
@@ -166,7 +166,7 @@ class ServerRules:
         own = () if file is None else load_rules(file, evaluator.complaint)
         self._evaluator: Final = evaluator
         self.place: Final = place
-        self.judge: Final = RuleJudge(evaluator, _with_library(own))
+        self.evaluator: Final = RuleEvaluator(evaluator, _with_library(own))
         self.is_refused = False
 
     def take(self, texts: Mapping[str, str] | None) -> None:
@@ -182,7 +182,7 @@ class ServerRules:
             LOGGER.warning("rules not used", extra={"fields": fields})
             return
         self.is_refused = False
-        self.judge.rules = _with_library(own)
+        self.evaluator.rules = _with_library(own)
         LOGGER.info("rules used", extra={"fields": {"rules": len(own)}})
 
 

@@ -91,7 +91,7 @@ class App:
         )
         self.rules: Final = ServerRules(self._evaluator, parse_place(settings.rules))
         tracking = Tracking(most_summaries=settings.summary_metrics)
-        self.watching: Final = Watching(self._watched, tracking, self.rules.judge, supervisor)
+        self.watching: Final = Watching(self._watched, tracking, self.rules.evaluator, supervisor)
 
         # How reviews are judged; with a shared store, by what other replicas have seen as well.
         self.replicas: Replicas | None = None
@@ -164,7 +164,7 @@ class App:
         metrics.gauge("genguard_rules_refused", lambda: float(self.rules.is_refused))
         metrics.counts("genguard_remembered_dropped_total", self.setup.dropped)
         metrics.counts("genguard_unchanged_status_writes_total", self._unchanged_status_writes)
-        metrics.counts("genguard_observed_generation_total", self._honesty)
+        metrics.counts("genguard_observed_generation_total", self._reporting)
         if self.settings.flip_status:
             not_flipped = self.setup.not_flipped
             metrics.gauge("genguard_flip_status_refused", lambda: float(len(not_flipped())))
@@ -177,13 +177,13 @@ class App:
             found[self.metrics.resource_label(kind.group, kind.resource),] += count
         return found.items()
 
-    def _honesty(self) -> Counts:
+    def _reporting(self) -> Counts:
         """How controllers handle observedGeneration, by user, label of the resource and how."""
         found: Counter[tuple[str, ...]] = Counter()
-        for honesty in self.detection.honesty.writers():
+        for reporting in self.detection.reporting.writers():
             for how in HOW:
-                label = self.metrics.resource_label(honesty.group, honesty.resource)
-                found[honesty.user, label, how] += getattr(honesty, how)
+                label = self.metrics.resource_label(reporting.group, reporting.resource)
+                found[reporting.user, label, how] += getattr(reporting, how)
         return [(names, count) for names, count in found.items() if count]
 
     async def _elect(self) -> None:

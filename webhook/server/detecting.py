@@ -223,7 +223,7 @@ class Detecting:
         # A write whose judgement fails is left out; the next call judges those behind it.
         for _ in range(self.detection.unjudged):
             with self._supervisor.guard("writes"):
-                self.detection.judge()
+                self.detection.detect()
 
     async def _detect(self, waiting: _Waiting) -> None:
         phase, reviewed, now, _, is_large = waiting

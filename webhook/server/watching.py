@@ -19,7 +19,7 @@ from genguard.objects.fields import Fields, decode_field, get, text
 from genguard.status.health_rules import RuleAnswers
 from genguard.status.terminating_pods import DEPLOYMENT, REPLICA_SET, Terminating
 from genguard.status.tracking import Tracking
-from webhook.cel.evaluator import RuleJudge
+from webhook.cel.evaluator import RuleEvaluator
 from webhook.tasks.supervisor import Supervisor
 from webhook.tasks.threads import in_thread
 from webhook.telemetry.logs import LOGGER
@@ -59,7 +59,7 @@ class Watching:
         self,
         resources: Iterable[str],
         tracking: Tracking,
-        rules: RuleJudge | None = None,
+        rules: RuleEvaluator | None = None,
         supervisor: Supervisor | None = None,
     ) -> None:
         """`resources` are those that are watched, such as pods and deployments.apps.
@@ -90,11 +90,11 @@ class Watching:
                 count(found)
         return None
 
-    async def _judge(self, rules: RuleJudge, resource: str, kind: str, found: Fields) -> None:
+    async def _judge(self, rules: RuleEvaluator, resource: str, kind: str, found: Fields) -> None:
         at = time.time()
         with self._reading(resource, found):
             async with self._asking:
-                answers = await in_thread(rules.judge, resource.partition(".")[2], kind, found)
+                answers = await in_thread(rules.answer, resource.partition(".")[2], kind, found)
             self._track(resource, kind, found, at, answers)
 
     @contextmanager

@@ -222,10 +222,10 @@ class ObservationQueue:
 class ObservationReader:
     """On the leader, takes every message of the stream and judges what it holds in time order."""
 
-    def __init__(self, store: Store, key: bytes, judge: Detection) -> None:
+    def __init__(self, store: Store, key: bytes, detection: Detection) -> None:
         self._store: Final = store
         self._key: Final = key
-        self._judge: Final = judge
+        self._detection: Final = detection
         self.counts: Final[Counter[str]] = Counter()
         self._forget()
 
@@ -262,7 +262,7 @@ class ObservationReader:
         """
         for seen in self._queue.due(now):
             with supervisor.guard("writes"):  # one that fails is left out
-                self._judge.see(seen)
+                self._detection.see(seen)
             await asyncio.sleep(0)
         until = now - ACKNOWLEDGE_SECONDS
         if some := [identity for came, identity in self._taken if came <= until]:
@@ -318,7 +318,7 @@ class ObservationReader:
         if lost:
             self._miss(lost)
         for name in (message.names or (None,)) if message.missed else ():
-            self._judge.miss(name, CLOCK.now())
+            self._detection.miss(name, CLOCK.now())
         for content in message.observations:
             try:
                 seen = decode_observation(content)
@@ -331,16 +331,16 @@ class ObservationReader:
 
     def _miss(self, messages: int = 0) -> None:
         self.counts["missed"] += messages
-        self._judge.miss(None, CLOCK.now())
+        self._detection.miss(None, CLOCK.now())
 
 
 class Replicas:
     """What the replicas of one store share. Before `joined`, nothing is shared."""
 
-    def __init__(self, address: ValkeyAddress, judge: Detection, restored: Restored) -> None:
+    def __init__(self, address: ValkeyAddress, detection: Detection, restored: Restored) -> None:
         """Prepare without connecting.
 
-        judge     the leader has it judge what all replicas see
+        detection the leader has it judge what all replicas see
         restored  the fields that this server restores
         """
         key = f"{address.prefix}facts2".encode()  # the older name: replicas are updated in turn
@@ -348,7 +348,7 @@ class Replicas:
         self.store: Final = Store(address)
         self.intents: Final = SharedIntents(self.store, address.prefix, restored)
         self.observations: Final = ObservationSender(self.store, key, self.intents.probe)
-        self._reader: Final = ObservationReader(self.store, key, judge)
+        self._reader: Final = ObservationReader(self.store, key, detection)
 
     @asynccontextmanager
     async def joined(

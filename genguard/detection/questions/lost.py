@@ -10,7 +10,7 @@ from genguard.detection.diff import values
 from genguard.detection.history import ObjectHistory
 from genguard.detection.metadata import ANNOTATIONS
 from genguard.detection.question import DECLARED, Answers, Blame, Declared, Question, own, signal
-from genguard.detection.questions.turned import WEBHOOK, fighters, turns_of
+from genguard.detection.questions.turned import WEBHOOK, changes_of, fighters
 from genguard.detection.sample import field_names
 from genguard.detection.values import Digest
 from genguard.detection.write import Outcome, Write
@@ -170,7 +170,7 @@ def _turned_back(write: Write, past: ObjectHistory) -> dict[Change, str]:
         if one.key in net and one.key not in asked and one.before is not None
         if not (one.removed and one.key[1] == ANNOTATIONS)
     ]
-    turns = turns_of(made, (*past.stored, write), webhooks=True) if made else {}
+    turns = changes_of(made, (*past.stored, write), webhooks=True) if made else {}
     fought = {one: fighters(turns.get(one.key, ())) for one in made}
     return {
         one: next(setter.user for setter in each if setter is not WEBHOOK)

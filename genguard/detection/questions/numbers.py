@@ -190,10 +190,10 @@ _CONDITION_WORDS: Final = ("status", "reason")
 _PHASES: Final = frozenset({"/status/phase", "/status/state"})
 
 HOW: Final = ("raised", "early", "late", "never", "backwards")
-"""The fields of WriterHonesty that count."""
+"""The fields of GenerationReporting that count."""
 
 
-class WriterHonesty(msgspec.Struct, frozen=True, rename="camel"):
+class GenerationReporting(msgspec.Struct, frozen=True, rename="camel"):
     """How one writer handles the observedGeneration of one kind; `example` is the latest object.
 
     raised  how often the number was raised; `early` and `late` are among them
@@ -226,7 +226,7 @@ class WriterHonesty(msgspec.Struct, frozen=True, rename="camel"):
 class Controllers(msgspec.Struct, frozen=True):
     """How all writers do, those who are wrong most often first; `judged`: this replica judges."""
 
-    controllers: tuple[WriterHonesty, ...]
+    controllers: tuple[GenerationReporting, ...]
     judged: bool = True
 
 
@@ -312,10 +312,10 @@ class Numbers(Question):
     findings: ClassVar = (STALLED, AHEAD, MISMATCH, DISHONEST, MISSING, FOREIGN)
 
     def __init__(self) -> None:
-        self._writers: Final[Bounded[tuple[str, ...], WriterHonesty]] = Bounded(MOST_WRITERS)
+        self._writers: Final[Bounded[tuple[str, ...], GenerationReporting]] = Bounded(MOST_WRITERS)
         self.seen = (_stalled, _ahead, _of_pod, _mismatched, self._count_handling)
 
-    def writers(self) -> list[WriterHonesty]:
+    def writers(self) -> list[GenerationReporting]:
         """Return who raises observedGeneration, those who are wrong most often first."""
         return sorted(
             self._writers.values(),
@@ -335,7 +335,7 @@ class Numbers(Question):
             who, where = of.requester, of.object
             key = who.user, who.manager, where.group, where.resource
             example = FoundObject(*msgspec.structs.astuple(where))
-            known = self._writers.get(key) or WriterHonesty(*key, example)
+            known = self._writers.get(key) or GenerationReporting(*key, example)
             counted = {how: getattr(known, how) + 1, "example": example}
             one = msgspec.structs.replace(known, **counted)
             self._writers.put(key, one)

@@ -68,7 +68,7 @@ _SETS: Final = ((FINALIZERS,), (OWNERS,))
 _PARTS: Final[dict[Token, Declared]] = {"status": OSCILLATION, "metadata": METADATA}
 
 
-class Turn(NamedTuple):
+class ValueChange(NamedTuple):
     """What one write made of a leaf; None where it is absent."""
 
     before: Digest | None
@@ -113,22 +113,24 @@ def turned(
                 yield one, WEBHOOK if one.key in theirs else write.requester
 
 
-def turns_of(
+def changes_of(
     meant: Sequence[Change], writes: Sequence[Write], *, webhooks: bool = False
-) -> dict[Path, list[Turn]]:
+) -> dict[Path, list[ValueChange]]:
     """Return the latest values of each leaf with who made them, oldest first.
 
     webhooks  those as well that webhooks made
     """
-    turns: dict[Path, list[Turn]] = {change.key: [] for change in meant[:_MOST_LEAVES]}
-    for write in reversed(writes) if turns else ():
-        for change, who in turned(write, turns):
-            if len(turns[change.key]) < _MOST_TURNS and (webhooks or who is not WEBHOOK):
-                turns[change.key].append(Turn(change.before, change.after, who, write.time, change))
-    return {key: some[::-1] for key, some in turns.items()}
+    series: dict[Path, list[ValueChange]] = {change.key: [] for change in meant[:_MOST_LEAVES]}
+    for write in reversed(writes) if series else ():
+        for change, who in turned(write, series):
+            if len(series[change.key]) < _MOST_TURNS and (webhooks or who is not WEBHOOK):
+                series[change.key].append(
+                    ValueChange(change.before, change.after, who, write.time, change)
+                )
+    return {key: some[::-1] for key, some in series.items()}
 
 
-def fighters(turns: Sequence[Turn]) -> list[Requester]:
+def fighters(series: Sequence[ValueChange]) -> list[Requester]:
     """Return who turns a leaf back, each once, if two do and the newest turn is part of it.
 
     Who makes a value of his own again over what somebody else has made of it turns it back. One
@@ -137,50 +139,50 @@ def fighters(turns: Sequence[Turn]) -> list[Requester]:
     those that are replaced by the same value three times (a number that an autoscaler finds).
     Two processes of one user are two writers, as long as nobody else has a part in it.
     """
-    turns = turns[-_MOST_FOUGHT:]
-    values = [turn.value for turn in turns]
-    if _is_set_and_removed(turns):
+    series = series[-_MOST_FOUGHT:]
+    values = [turn.value for turn in series]
+    if _is_set_and_removed(series):
         values = [None if value is None else NO_DIGEST for value in values]
-    is_of_one = len({turn.requester.user for turn in turns}) == 1
-    whose = [turn.requester.writer if is_of_one else turn.requester.user for turn in turns]
+    is_of_one = len({turn.requester.user for turn in series}) == 1
+    whose = [turn.requester.writer if is_of_one else turn.requester.user for turn in series]
     made = [*zip(whose, values, strict=True)]
     back = [
         at
-        for at in range(2, len(turns))  # mine, yours, mine again
+        for at in range(2, len(series))  # mine, yours, mine again
         if whose[at] != whose[at - 1]
         if values[at] != values[at - 1] and made[at] in made[: at - 1]
     ]
-    found = {whose[at]: turns[at].requester for at in back}
-    newest = len(turns) - 1
+    found = {whose[at]: series[at].requester for at in back}
+    newest = len(series) - 1
     if len(found) == 1 and len(back) >= _ONE_SIDED:
-        found |= {whose[at - 1]: turns[at - 1].requester for at in back}
+        found |= {whose[at - 1]: series[at - 1].requester for at in back}
         newest -= whose[newest] in found and whose[newest] != whose[back[-1]]
     return list(found.values()) if len(found) > 1 and back[-1] >= newest else []
 
 
-def _by_turns(turns: Sequence[Turn]) -> list[Requester]:
+def _by_turns(series: Sequence[ValueChange]) -> list[Requester]:
     """Return two users who take turns at a leaf, if what each writes is new every time.
 
     What only grows is no fight: a counter that both raise, a log, the time of a heartbeat.
     """
-    turns = turns[-_MOST_FOUGHT:]
-    sides = [{turn.requester.user for turn in turns[side::2]} for side in (0, 1)]
-    is_each_new = len(turns) == _MOST_FOUGHT and _is_new_each_time(turns)
-    if not is_each_new or sides[0] == sides[1] or {*map(len, sides)} != {1} or _is_growth(turns):
+    series = series[-_MOST_FOUGHT:]
+    sides = [{turn.requester.user for turn in series[side::2]} for side in (0, 1)]
+    is_each_new = len(series) == _MOST_FOUGHT and _is_new_each_time(series)
+    if not is_each_new or sides[0] == sides[1] or {*map(len, sides)} != {1} or _is_growth(series):
         return []
-    return [turns[-1].requester, turns[-2].requester]
+    return [series[-1].requester, series[-2].requester]
 
 
-def _is_growth(turns: Sequence[Turn]) -> bool:
+def _is_growth(series: Sequence[ValueChange]) -> bool:
     """Whether turns only add: two who count make steps alike, others have numbers of their own."""
-    less, more = sorted(([turn.step for turn in turns[side::2]] for side in (0, 1)), key=max)
-    return all(turn.is_progress for turn in turns) and min(more) <= _UNLIKE * max(less)
+    less, more = sorted(([turn.step for turn in series[side::2]] for side in (0, 1)), key=max)
+    return all(turn.is_progress for turn in series) and min(more) <= _UNLIKE * max(less)
 
 
-def _is_set_and_removed(turns: Sequence[Turn]) -> bool:
+def _is_set_and_removed(series: Sequence[ValueChange]) -> bool:
     """Whether a leaf is set by some, and taken away by others alone."""
-    setters = {turn.requester.user for turn in turns if turn.value is not None}
-    removers = {turn.requester.user for turn in turns if turn.value is None}
+    setters = {turn.requester.user for turn in series if turn.value is not None}
+    removers = {turn.requester.user for turn in series if turn.value is None}
     return bool(removers) and not setters & removers
 
 
@@ -243,18 +245,18 @@ def _fight(
         return
     if is_slow:
         meant = [change for change in meant if not (part is OSCILLATION or change.is_switch)]
-    turns = turns_of(meant, writes)
+    series = changes_of(meant, writes)
     if is_slow:
-        turns = {key: some for key, some in turns.items() if not _is_timetable(some)}
-    found = {key: fighters(some) for key, some in turns.items()}
+        series = {key: some for key, some in series.items() if not _is_timetable(some)}
+    found = {key: fighters(some) for key, some in series.items()}
     is_back = any(found.values())
     if not (is_back or is_slow):
-        found = {key: _by_turns(some) for key, some in turns.items()}
+        found = {key: _by_turns(some) for key, some in series.items()}
     fought = [change for change in meant if found.get(change.key)]
     if not fought:
         return
     newest = write.requester
-    latest = [turns[one.key][-_CHANGES_OF_HANDS - 1 :] for one in fought if is_slow]
+    latest = [series[one.key][-_CHANGES_OF_HANDS - 1 :] for one in fought if is_slow]
     pauses = [b.time - a.time for some in latest for a, b in pairwise(some)]
     others = {one.writer: one for change in fought for one in found[change.key]}
     others.pop(newest.writer, None)
@@ -267,51 +269,53 @@ def _fight(
     names = " and ".join(parties) if len(parties) > 1 else f"several processes of {newest.user}"
     said = f"{names} overwrite each other's {field_names(fought, write.object)}"
     blame = Blame.of(write.metadata) if part is METADATA else Blame.REQUESTER
-    minor = part is METADATA and _is_beside(write, fought, turns)
-    minor = minor or (not (is_back or is_slow) and _is_news(fought, turns))
+    minor = part is METADATA and _is_beside(write, fought, series)
+    minor = minor or (not (is_back or is_slow) and _is_news(fought, series))
     more = {"minor": minor, "pace": max(pauses, default=0.0)}
     yield signal(part, write, blame, fought, said, requesters=requesters, **more)
 
 
-def _is_timetable(turns: Sequence[Turn]) -> bool:
+def _is_timetable(series: Sequence[ValueChange]) -> bool:
     """Whether each of the writers comes hours after the other."""
-    waits = _waits(turns, lambda one: one.requester.user)
+    waits = _waits(series, lambda one: one.requester.user)
     return all(median(some) > _TIMETABLE_SECONDS for some in waits.values())
 
 
 def _waits(
-    turns: Sequence[Turn | Write], side: Callable[[Any], Any]
+    series: Sequence[ValueChange | Write], side: Callable[[Any], Any]
 ) -> defaultdict[Any, list[float]]:
     """Return how many seconds after the other side each side comes."""
     waits: defaultdict[Any, list[float]] = defaultdict(list)
-    for before, one in pairwise(turns):
+    for before, one in pairwise(series):
         if side(before) != side(one):
             waits[side(one)].append(one.time - before.time)
     return waits
 
 
-def _is_beside(write: Write, fought: Sequence[Change], turns: dict[Path, list[Turn]]) -> bool:
+def _is_beside(
+    write: Write, fought: Sequence[Change], series: dict[Path, list[ValueChange]]
+) -> bool:
     """Whether the write is about something else as well, or answers a question.
 
     A leaf that one alone sets may be what its writes are about. An annotation beside a label that
     is fought over is a stamp.
     """
-    own = [key for key, some in turns.items() if len({one.requester.user for one in some}) == 1]
+    own = [key for key, some in series.items() if len({one.requester.user for one in some}) == 1]
     of_labels = any(change.key[1] != ANNOTATIONS for change in fought)
     return (
         any(one.key[0] != "metadata" for one in write.content.admitted)
         or any(key[1] != ANNOTATIONS or not of_labels for key in own)
-        or all(_is_answered(change.key, turns[change.key]) for change in fought)
+        or all(_is_answered(change.key, series[change.key]) for change in fought)
     )
 
 
-def _is_news(fought: Sequence[Change], turns: dict[Path, list[Turn]]) -> bool:
+def _is_news(fought: Sequence[Change], series: dict[Path, list[ValueChange]]) -> bool:
     """Whether values that are new each time may be news of both.
 
     Of a status, of annotations, and of numbers that grow. Two people or pipelines who work by
     turns are slow.
     """
-    latest = {change.key: turns[change.key][-_MOST_FOUGHT:] for change in fought}
+    latest = {change.key: series[change.key][-_MOST_FOUGHT:] for change in fought}
     return all(
         some[-1].time - some[0].time > _HASTE_SECONDS
         or key[0] == "status"
@@ -332,11 +336,11 @@ two who hurry alike differ by chance. Questions are asked at leisure, and answer
 holds at any pace, and one long pause changes nothing."""
 
 
-def _is_answered(key: Path, turns: Sequence[Turn]) -> bool:
+def _is_answered(key: Path, series: Sequence[ValueChange]) -> bool:
     """Whether an annotation is set by some and taken away by others, at the pace of questions."""
-    if key[1] != ANNOTATIONS or not _is_set_and_removed(turns):
+    if key[1] != ANNOTATIONS or not _is_set_and_removed(series):
         return False
-    waits = _waits(turns, lambda one: one.value is None)
+    waits = _waits(series, lambda one: one.value is None)
     asked, answered = waits[False], waits[True]
     if len(asked) >= _AT_ONCE and max(asked[-_AT_ONCE:]) <= _AT_ONCE_SECONDS:
         return False
@@ -387,21 +391,21 @@ def _alone(
             if _is_state(change) and not (is_kubelet and change.is_switch)
         ]
         states = [*_own_turns(own_words, same)]
-        fast = [one for one, turns in states if _is_switched(turns)]
-        if flipped := fast or [one for one, turns in states if _is_flipping(turns)]:
+        fast = [one for one, series in states if _is_switched(series)]
+        if flipped := fast or [one for one, series in states if _is_flipping(series)]:
             what = f"flips {field_names(flipped, write.object)} again and again, "
             what += "for no change of the spec"
             blame, minor = Blame.of(write.content), not fast
             yield signal(part, write, blame, flipped, f"{user} {what}", minor=minor)
     elif part is METADATA:
         marks = [change for change in meant if change.key[-1] in NAMES["marks"] and not past.owner]
-        if claimed := [one for one, turns in _own_turns(marks, recent) if _is_claimed(turns)]:
+        if claimed := [one for one, series in _own_turns(marks, recent) if _is_claimed(series)]:
             said = f"{user} writes it for two owners by turns, each with a "
             said += f"{field_names(claimed, write.object)} of its own"
             yield signal(part, write, Blame.of(write.metadata), claimed, said)
         elif len(recent) >= _MOST_TURNS:
             ways = _own_turns(meant, recent)
-            if long := [one for one, turns in ways if _is_endless(turns)]:
+            if long := [one for one, series in ways if _is_endless(series)]:
                 said = f"{user} turns {field_names(long, write.object)} to and fro"
                 yield signal(part, write, Blame.of(write.metadata), long, said, minor=True)
     elif _counts(write) and not write.content.webhook:
@@ -415,9 +419,9 @@ def _wanted_alone(write: Write, meant: Sequence[Change], recent: Sequence[Write]
         return
     since = max(mine[_ROLLOUTS - 1].time, write.time - _ROLLOUT_SECONDS)
     ways = [*_own_turns(meant, recent)]
-    new = [one for one, turns in ways if _is_renewed(write, turns, since)]
-    walked = [one for one, turns in ways if _is_to_and_fro(turns)]
-    long = [one for one, turns in ways if _is_endless(turns)]
+    new = [one for one, series in ways if _is_renewed(write, series, since)]
+    walked = [one for one, series in ways if _is_to_and_fro(series)]
+    long = [one for one, series in ways if _is_endless(series)]
     if found := new or walked or long:
         what = "gives {} a new value in each of its writes" if new else "walks {} back and forth"
         yield storm(
@@ -493,89 +497,89 @@ def storm(
 
 def _own_turns(
     meant: Sequence[Change], writes: Sequence[Write]
-) -> Iterator[tuple[Change, list[Turn]]]:
+) -> Iterator[tuple[Change, list[ValueChange]]]:
     """Yield leaves with the latest turns of one writer, back to somebody else's.
 
     Each turn begins where the one before it ended: what is between them was not seen.
     """
-    for change, turns in zip(meant, turns_of(meant, writes).values(), strict=False):
-        found = turns[-1:]
-        for turn in turns[-2::-1]:
+    for change, series in zip(meant, changes_of(meant, writes).values(), strict=False):
+        found = series[-1:]
+        for turn in series[-2::-1]:
             if turn.requester.writer != found[0].requester.writer or found[0].before != turn.value:
                 break
             found.insert(0, turn)
         yield change, found
 
 
-def _is_to_and_fro(turns: Sequence[Turn]) -> bool:
+def _is_to_and_fro(series: Sequence[ValueChange]) -> bool:
     """Whether the latest value is one of few that come again and again."""
-    (part, *_), is_switch = turns[-1].change.key, turns[-1].change.is_switch
-    came, often = _latest(turns, _WALK_SECONDS)
+    (part, *_), is_switch = series[-1].change.key, series[-1].change.is_switch
+    came, often = _latest(series, _WALK_SECONDS)
     if len(often) == _TWO and not OFF.isdisjoint(often):
-        return part == "spec" and _is_switched(turns)
+        return part == "spec" and _is_switched(series)
     if is_switch and part != "spec":
         return False
     needed = _RETURNS_OF_TWO if len(often) == _TWO else _RETURNS
     is_fast = len(came) - len({*came}) >= needed and came[:-1].count(came[-1]) >= _VISITS
-    is_endless = part == "spec" and not is_switch and len(turns) == _MOST_TURNS
-    return is_fast or (is_endless and _is_endless(turns))
+    is_endless = part == "spec" and not is_switch and len(series) == _MOST_TURNS
+    return is_fast or (is_endless and _is_endless(series))
 
 
-def _is_endless(turns: Sequence[Turn]) -> bool:
+def _is_endless(series: Sequence[ValueChange]) -> bool:
     """Whether all turns are between two values, those of spec at any pace.
 
     There may be a reason for fewer, where one of the values stands for off, or beside spec.
     """
-    made, part = {turn.value for turn in turns}, turns[-1].change.key[0]
+    made, part = {turn.value for turn in series}, series[-1].change.key[0]
     least = _LONG if part == "spec" and OFF.isdisjoint(made) else _MOST_TURNS
-    seconds = turns[-1].time - turns[0].time
+    seconds = series[-1].time - series[0].time
     is_soon = seconds < _ENDLESS_SECONDS.get(part, _ROLLOUT_SECONDS)
-    return len(made) == _TWO and len(turns) >= least and is_soon
+    return len(made) == _TWO and len(series) >= least and is_soon
 
 
-def _is_flipping(turns: Sequence[Turn]) -> bool:
+def _is_flipping(series: Sequence[ValueChange]) -> bool:
     """Whether a state has gone to and fro so often within seconds: it may be a bad probe."""
-    is_fast = len(turns) == _MOST_TURNS and turns[-1].time - turns[0].time < _WALK_SECONDS
-    return is_fast or (turns[-1].change.is_switch and _is_endless(turns))
+    is_fast = len(series) == _MOST_TURNS and series[-1].time - series[0].time < _WALK_SECONDS
+    return is_fast or (series[-1].change.is_switch and _is_endless(series))
 
 
-def _is_switched(turns: Sequence[Turn]) -> bool:
+def _is_switched(series: Sequence[ValueChange]) -> bool:
     """Whether two values come by turns, faster than there can be a reason for."""
-    came, often = _latest(turns, _SWITCH_SECONDS)
+    came, often = _latest(series, _SWITCH_SECONDS)
     return len(often) == _TWO and len(came) - len({*came}) >= _SWITCH_RETURNS
 
 
 def _latest(
-    turns: Sequence[Turn], seconds: float
+    series: Sequence[ValueChange], seconds: float
 ) -> tuple[list[Digest | None], set[Digest | None]]:
     """Return the values of the last seconds with the one before, and which came more than once."""
-    recent = [turn for turn in turns if turn.time > turns[-1].time - seconds]
+    recent = [turn for turn in series if turn.time > series[-1].time - seconds]
     came = [recent[0].before, *(one.value for one in recent)]
     return came, {one for one in came if came.count(one) > 1}
 
 
-def _is_new_each_time(turns: Sequence[Turn]) -> bool:
+def _is_new_each_time(series: Sequence[ValueChange]) -> bool:
     """Whether no value came twice, and none was taken away."""
-    made = [turn.value for turn in turns]
-    return len({turns[0].before, *made}) > len(made) and None not in made
+    made = [turn.value for turn in series]
+    return len({series[0].before, *made}) > len(made) and None not in made
 
 
-def _is_renewed(write: Write, turns: Sequence[Turn], since: float) -> bool:
+def _is_renewed(write: Write, series: Sequence[ValueChange], since: float) -> bool:
     """Whether a template is new in each write since then, or a secret or a certificate always.
 
     Nobody has to renew one each four minutes for an hour.
     """
-    key, about = turns[-1].change.key, (write.object.group, write.object.resource)
+    key, about = series[-1].change.key, (write.object.group, write.object.resource)
     is_secret = key[-1] == "caBundle" or (about == SECRETS and key[0] == "data")
     least = _RENEWALS if is_secret else _ROLLOUTS
-    latest = turns[-least:]
+    latest = series[-least:]
     is_rolled = key[:2] == _TEMPLATE and latest[0].time >= since
     return len(latest) == least and (is_secret or is_rolled) and _is_new_each_time(latest)
 
 
-def _is_claimed(turns: Sequence[Turn]) -> bool:
+def _is_claimed(series: Sequence[ValueChange]) -> bool:
     """Whether a value was set again over another one."""
-    values = [turn.value for turn in turns[-3:]]
+    values = [turn.value for turn in series[-3:]]
     return None not in values and len({*values}) < len(values)
 
 

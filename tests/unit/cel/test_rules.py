@@ -8,7 +8,7 @@ from genguard.status.health_rules import HealthRule, HealthRules, Key, NoAnswer
 from genguard.status.view import Health
 from tests.cases_loader import table
 from tests.costly_objects import costly_object
-from webhook.cel.evaluator import MOST_BYTES, Evaluator, RuleJudge
+from webhook.cel.evaluator import MOST_BYTES, Evaluator, RuleEvaluator
 from webhook.cel.programs import MOST_RULES, judge_rule, rule_program
 
 READY = "status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')"
@@ -23,7 +23,7 @@ def evaluator():
 
 def judge(evaluator, document, **expressions):
     rule = HealthRule("example.org", "", {Key(key): one for key, one in expressions.items()}, "f")
-    return evaluator.judge(rule, document).values
+    return evaluator.answer(rule, document).values
 
 
 @table("health_rules/expressions.yaml", "key", "expression", "over", "gives")
@@ -82,7 +82,7 @@ def test_an_object_that_is_too_large_is_not_judged(evaluator):
 
 def test_an_object_is_judged_by_the_rule_of_its_kind_and_by_none_without_one(evaluator):
     rule = HealthRule("example.org", "Widget", {Key.CURRENT: "true"}, "f")
-    rules = RuleJudge(evaluator, HealthRules([rule]))
+    rules = RuleEvaluator(evaluator, HealthRules([rule]))
     widget = {"apiVersion": "example.org/v2", "kind": "Widget"}
     assert rules(widget).values == {Key.CURRENT: True}
     assert rules({**widget, "kind": "Gadget"}) is None

@@ -15,7 +15,7 @@ def test_what_is_counted_by_resource_and_by_writer(case: Case):
     assert found == case.get("unchanged", {}), case.because
     by_writer = {
         (one.user, one.group, one.resource): {how: getattr(one, how) for how in HOW}
-        for one in story.detection.honesty.writers()
+        for one in story.detection.reporting.writers()
     }
     counts = {**dict.fromkeys(HOW, 0), **case.get("writer", {})}
     expected = {("operator", "apps", "deployments"): counts} if "writer" in case.values else {}

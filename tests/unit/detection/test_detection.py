@@ -93,6 +93,6 @@ def test_what_is_taken_waits_to_be_judged_all_of_it_and_once():
             detection.take(shown(detection, phase, SENT, base))
     assert (mutators.told, detection.unjudged) == ([], 2)
     for _ in range(2):
-        detection.judge()
+        detection.detect()
         assert detection.unjudged == 0
     assert mutators.told == [("acquitted", (AAA,), HERE)] * 2

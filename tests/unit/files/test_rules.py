@@ -70,13 +70,13 @@ def test_a_configmap_has_a_name(text):
 
 def test_the_last_good_rules_stay_in_use_and_the_log_says_why(evaluator, caplog):
     rules = ServerRules(evaluator, parse_place("configmap:rules"))
-    assert rules.judge.rules.find(*WIDGET) is None
+    assert rules.evaluator.rules.find(*WIDGET) is None
     rules.take({"widgets.yaml": GOOD})
-    good = rules.judge.rules.find(*WIDGET)
+    good = rules.evaluator.rules.find(*WIDGET)
     assert (good.source, rules.is_refused) == ("widgets.yaml", False)
     for bad in ({"widgets.yaml": BAD}, {"widgets.yaml": "a: b"}, None):
         rules.take(bad)
-        assert (rules.judge.rules.find(*WIDGET), rules.is_refused) == (good, True)
+        assert (rules.evaluator.rules.find(*WIDGET), rules.is_refused) == (good, True)
     told = [
         one.fields["reason"] for one in caplog.records if "reason" in getattr(one, "fields", ())
     ]
@@ -84,4 +84,4 @@ def test_the_last_good_rules_stay_in_use_and_the_log_says_why(evaluator, caplog)
     assert "widgets.yaml:1: no list `rules`" in told[-2]
     assert "was deleted" in told[-1]
     rules.take({})
-    assert (rules.judge.rules.find(*WIDGET), rules.is_refused) == (None, False)
+    assert (rules.evaluator.rules.find(*WIDGET), rules.is_refused) == (None, False)

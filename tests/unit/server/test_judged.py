@@ -19,15 +19,15 @@ class Rules:
 
     def __init__(self) -> None:
         self.asked = []
-        self.on_judge = lambda: None
+        self.on_answer = lambda: None
 
     def covers(self, group, kind):
         return (group, kind) == ("example.org", "Widget")
 
-    def judge(self, group, kind, document):
+    def answer(self, group, kind, document):
         status = msgspec.json.decode(document.get("status", b"{}"))
         self.asked.append(status)
-        self.on_judge()
+        self.on_answer()
         return RuleAnswers(RULE, {Key.CURRENT: bool(status.get("done"))})
 
 
@@ -73,7 +73,7 @@ async def test_one_rule_is_asked_at_a_time_so_that_threads_are_left_for_reviews(
         time.sleep(0.01)
         now.discard(name)
 
-    rules.on_judge = ask
+    rules.on_answer = ask
     await asyncio.gather(*(see(watching, widget(uid=f"u{number}", done=True)) for number in "abc"))
     assert most == [1, 1, 1]
     assert state(tracking, "uc") == (True, True)

@@ -8,7 +8,7 @@ from genguard.status.evaluate import evaluate
 from genguard.status.health_rules import HealthRules
 from genguard.status.rule_library import load_library, load_library_cases
 from tests.cases_loader import table
-from webhook.cel.evaluator import Evaluator, RuleJudge
+from webhook.cel.evaluator import Evaluator, RuleEvaluator
 
 CASES = list(load_library_cases())
 
@@ -21,7 +21,7 @@ def evaluator():
 
 @pytest.fixture(scope="module")
 def judge(evaluator):
-    return RuleJudge(evaluator, HealthRules((), load_library))
+    return RuleEvaluator(evaluator, HealthRules((), load_library))
 
 
 def test_every_expression_compiles(evaluator):

@@ -3,7 +3,7 @@
 import pytest
 
 from genguard.detection.detection import Detection
-from genguard.detection.questions.numbers import WriterHonesty
+from genguard.detection.questions.numbers import GenerationReporting
 from tests.scenarios.test_shared import reviews
 from tests.unit.detection.builders import see
 
@@ -17,11 +17,11 @@ CORE = {
 }
 
 
-def writers(name: str) -> list[WriterHonesty]:
+def writers(name: str) -> list[GenerationReporting]:
     detection = Detection()
     for phase, one, now in reviews(name):
         see(detection, phase, one, now)
-    return detection.honesty.writers()
+    return detection.reporting.writers()
 
 
 @pytest.mark.parametrize(
