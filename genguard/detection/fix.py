@@ -62,6 +62,9 @@ _AUTOSCALER: Final = "autoscaler"
 _TOGETHER: Final = (_AUTOSCALER, "by_hand", "program")
 """Of these kinds of writers all are the subject of one step."""
 _MODE: Final = "mode"
+_STOPS: Final = " A command stops what runs as {}, with all that it does, until it is corrected."
+_BUILT_IN: Final = frozenset({"kube-controller-manager", "kube-scheduler", "kubelet"})
+"""Field managers of what comes with a cluster: by default that is the name of the program."""
 _NO_ACTORS: Final = ("finding", "known", "object", _MODE)
 _Names = dict[str, Any]
 """What the words of steps name, and `when` asks of: `field`, `found.above`."""
@@ -121,7 +124,9 @@ class Trials:
     def stays(self, actor: Actor) -> tuple[bool, bool, int]:
         """Return how hard it is for a writer to give way: who always asks for the same can."""
         trial, values = self.left_alone([actor]), {(x.key, x.after) for x in self._set_by([actor])}
-        return "kube-system:" in actor.name, bool(trial and trial.ended < trial.of), len(values)
+        is_program = actor.type == "manager" and actor.name in _BUILT_IN
+        is_built_in = is_program or "kube-system:" in actor.name
+        return is_built_in, bool(trial and trial.ended < trial.of), len(values)
 
     def _set_by(self, actors: Iterable[Actor]) -> list[Change]:
         sent = chain.from_iterable(map(_sent, self._sent_by(actors)))
@@ -404,7 +409,8 @@ class _About(NamedTuple):
                 "beside_built_in": any(stays[other.name][0] for other in others),
                 "deletes": who[0] is self.found.actors[0],
                 "lacks": self.trials.lacks(who),
-                "stop": _stop_command(who[0]),
+                "stop": (stop := _stop_command(who[0])),
+                "stops": _STOPS.format(_joined(who)) if stop else "",
                 "removals": _yaml([{"op": "remove", "path": path} for path in self.found.paths]),
             }
             yield names, partial(self.trials.left_alone, others if kind == _AUTOSCALER else who)
@@ -512,6 +518,7 @@ def condition(found: Finding, scope: ScopeName, operation: str = "") -> dict[str
     """Return the scope in words, and name and expression of a matchCondition that leaves it out."""
     where, text = found.subject, load_advice().scopes[scope]
     field = "".join(to_field_path(from_pointer(path)) for path in found.paths[:1])
+    field = field.replace(".*", "[*]")
     names = msgspec.structs.asdict(where) | {"operation": operation, "field": field}
     name = _NOT_IN_A_NAME.sub("-", text.name.format_map(names).lower())
     values = {key: json_line(name) for key, name in names.items()}

@@ -227,7 +227,8 @@ def _creation(report: dict[str, Any]) -> Iterator[str]:
         yield f"  what they do is not known: a creation as a dry run fails: {creation['refused']}"
     elif "fields" in creation:
         fields = [f"{name} ({how})" for name, how in creation["fields"].items()]
-        yield f"  a copy created as a dry run: {', '.join(fields) or 'all fields are kept as sent'}"
+        lost = ", ".join(fields) or "all fields that it has are kept as sent"
+        yield f"  a copy created as a dry run: {lost}"
     elif creation["webhooks"]:
         yield "  give --poke to send a creation of a copy as a dry run"
 

@@ -12,12 +12,13 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from genguard.admission.matching import read_configurations, read_policies
+from genguard.admission.matching import Registration, read_configurations, read_policies
 from genguard.converge.creation import Ages, as_people_read, built_with, find_strippers
-from genguard.detection.finding import Actor, Confidence, Finding, Severity, labels_of
+from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity, labels_of
+from genguard.detection.fix import with_fix
 from genguard.linting.check import Level, LintFinding
 from genguard.linting.checks import CHECKS
-from genguard.linting.hook import read_hooks
+from genguard.linting.hook import Hook, read_hooks
 from genguard.linting.lint import lint
 from genguard.objects.served import Served, by_name
 from genguard.objects.shown import few, listed, printable
@@ -41,9 +42,16 @@ _TICK: Final = 1.0
 _PATIENCE_SECONDS: Final = 90.0
 _LINTED: Final = {Level.ERROR: Severity.WARNING, Level.WARNING: Severity.INFO}
 """What a check finds may do harm; what else is found does it now."""
-_CURE: Final = "let it patch its own fields alone, or build it with the API of the cluster"
+_CURE: Final = (
+    "for good, let it patch its own fields alone, or build it with the API of the cluster"
+)
+_BLAMED: Final = "genguard blame {}{{}} says who writes it"
 _WHY: Final = "genguard lint{} says why it matters"
-_MEND: Final = "start it again, or remove its configuration: until then such writes fail"
+_MEND: Final = "start it again. Until then let such writes pass without it"
+_IGNORED: Final = (
+    "kubectl patch {} {} --type=strategic -p "
+    """'{{"webhooks":[{{"name":"{}","failurePolicy":"Ignore"}}]}}'"""
+)
 _CHECKS: Final = {one.id for one in CHECKS}
 _FAILS: Final = re.compile('failed calling webhook "([^"]+)"')
 """apiserver pkg/util/webhook/errors.go:ErrCallingWebhook."""
@@ -57,6 +65,7 @@ class ScanLine(msgspec.Struct, frozen=True, tag="scan", tag_field="type"):
     about   the object, the kinds, or the webhook or definition
     actors  who causes it, the likeliest first; none where that is not known
     next    what to do
+    command  a line for a shell that does it; "" where there is none
     """
 
     found: str
@@ -66,6 +75,7 @@ class ScanLine(msgspec.Struct, frozen=True, tag="scan", tag_field="type"):
     paths: tuple[str, ...]
     message: str
     next: str
+    command: str = ""
 
 
 @verb()
@@ -147,12 +157,12 @@ class _Scan(NamedTuple):
         count = len({one.of for one, _ in tried})
         tell(f"created {len(tried)} objects of {count} kinds as dry runs")
         strippers = find_strippers(tried, registered)
-        found = [of_stripper(who, fields) for who, fields in strippers.items() if who]
+        found = [of_stripper(who, fields, registered) for who, fields in strippers.items() if who]
         for why, what in failed.items():
             tell(f"no dry run of {few(what)}: {why}")
             for name in _FAILS.findall(why)[:1]:
-                who = [hook.name for hook in read_hooks(documents) if hook.body.get("name") == name]
-                found.append(of_failure(who or [name], few(what), why))
+                hooks = [hook for hook in read_hooks(documents) if hook.body.get("name") == name]
+                found.append(of_failure(hooks, name, few(what), why))
         checked = lint(documents, at=datetime.now(UTC), live=True)
         return found + [of_check(one) for one in checked if one.severity in _LINTED]
 
@@ -160,8 +170,9 @@ class _Scan(NamedTuple):
         """Watch every kind that changes. Raises RefusedError where none may be read."""
         async for detection in fights(self.rest, self.kinds, None, self.namespace, self.seconds):
             last = detection
+        histories = last.history.snapshot()
         return [
-            of_fight(finding)
+            of_fight(with_fix(finding, histories=histories))
             for finding in last.findings()
             if not finding.above and finding.count > 1
         ]
@@ -191,7 +202,11 @@ async def _undone(objects: Following) -> dict[str, StatusView]:
     }
 
 
-def of_stripper(who: Sequence[str], fields: Mapping[tuple[Served, str], Ages]) -> ScanLine:
+def of_stripper(
+    who: Sequence[str],
+    fields: Mapping[tuple[Served, str], Ages],
+    registered: Sequence[Registration] = (),
+) -> ScanLine:
     """Tell which fields a webhook, or one of several, takes away, and of which age its API is."""
     about = ", ".join(dict.fromkeys(str(of) for of, _ in fields))
     # The oldest first: it is what most people use, and shows best how old an API is.
@@ -200,12 +215,44 @@ def of_stripper(who: Sequence[str], fields: Mapping[tuple[Served, str], Ages]) -
     names = listed([*map(as_people_read, paths)], _MOST_NAMED)
     text = f"removes {names}{built_with(fields.values())}"
     severity = Severity.CRITICAL if len(who) == 1 else Severity.WARNING
-    return ScanLine("field-stripped", severity, about, _actors(who), paths, text, _CURE)
+    line = ScanLine("field-stripped", severity, about, _actors(who), paths, text, _CURE)
+    if len(who) > 1:
+        return line
+    # One field in the step: the condition for all of them is no line that people copy.
+    of = by_age[0][0]
+    found = Finding(
+        id="",
+        detector=line.found,
+        severity=severity,
+        state="open",
+        object=FoundObject(of.group, of.version, of.resource, "", "", ""),
+        subresource="",
+        paths=paths[:1],
+        actors=line.actors,
+        count=1,
+        first_seen="",
+        last_seen="",
+        message=text,
+        evidence=(),
+    )
+    return _with_step(line, with_fix(found, registered))
 
 
-def of_failure(who: Sequence[str], about: str, why: str) -> ScanLine:
+def of_failure(hooks: Sequence[Hook], name: str, about: str, why: str) -> ScanLine:
     """Tell that creations are refused, since a webhook does not answer."""
-    return ScanLine("webhook-fails", Severity.CRITICAL, about, _actors(who), (), why, _MEND)
+    actors = _actors([hook.name for hook in hooks] or [name])
+    line = ScanLine("webhook-fails", Severity.CRITICAL, about, actors, (), why, _MEND)
+    if len(hooks) != 1:
+        return line
+    kind, configuration = hooks[0].kind.lower(), shlex.quote(hooks[0].configuration)
+    return replace(line, command=_IGNORED.format(kind, configuration, name))
+
+
+def _with_step(line: ScanLine, found: Finding) -> ScanLine:
+    """Return a line with the smallest step that ends what was found, before what it says."""
+    for step in found.fix[:1]:
+        return replace(line, next=f"{step.title}; {line.next}", command=step.command)
+    return line
 
 
 def _actors(who: Sequence[str]) -> tuple[Actor, ...]:
@@ -214,19 +261,12 @@ def _actors(who: Sequence[str]) -> tuple[Actor, ...]:
 
 
 def of_fight(finding: Finding) -> ScanLine:
-    """Tell who does not let an object rest."""
-    where = finding.subject
-    step = f"genguard blame {where.resource_name}/{where.name}"
-    step += f" -n {where.namespace}{{}}" if where.namespace else "{}"
-    return ScanLine(
-        finding.detector,
-        finding.severity,
-        finding.about,
-        finding.actors,
-        finding.paths,
-        finding.message,
-        step,
-    )
+    """Tell who does not let an object rest, and the smallest step that ends it."""
+    found, where = finding, finding.subject
+    name = f"{where.resource_name}/{where.name}"
+    step = _BLAMED.format(f"{name} -n {where.namespace}" if where.namespace else name)
+    told = found.severity, found.about, found.actors, found.paths, found.message, step
+    return _with_step(ScanLine(found.detector, *told), found)
 
 
 def of_stuck(view: StatusView) -> ScanLine:
@@ -272,4 +312,6 @@ def row(line: ScanLine) -> str:
     text = (
         f"{line.found}: {who}{': ' if who else ''}{line.about}: {line.message}. Next: {line.next}"
     )
-    return with_margin(printable(f"{line.severity:8} "), printable(text))
+    shown = with_margin(printable(f"{line.severity:8} "), printable(text))
+    # It is copied as it is: it is never wrapped.
+    return f"{shown}\n{printable(line.command)}" if line.command else shown

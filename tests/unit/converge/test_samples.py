@@ -22,6 +22,7 @@ from genguard.detection.since import first_version, load_types
 from genguard.generation.strategy import parse_version
 from genguard.generation.table import load_rows
 from genguard.linting.check import Level, LintFinding
+from genguard.linting.hook import read_hooks
 from genguard.objects.fields import to_pointer
 from genguard.objects.served import Served
 from tests.cases_loader import Case, load, table
@@ -144,10 +145,12 @@ def test_the_page_says_who_what_and_what_to_do_next() -> None:
     sidecar, users = "/spec/initContainers/*/restartPolicy", "/spec/hostUsers"
     old = PODS, "/spec/initContainers/*/securityContext/appArmorProfile"
     busy = (Actor("manager", "busy", "", Confidence.LIKELY),)
+    hooks = {"metadata": {"name": "down"}, "webhooks": [{"name": "a"}]}
+    down = [*read_hooks([{"kind": "MutatingWebhookConfiguration", **hooks}])]
     lines = [
         of_stripper(("sidecar-injector/pods.acme.io",), {(PODS, sidecar): (28, 0), old: (30, 0)}),
         of_stripper(("good/b", "old/a"), {(PODS, sidecar): (28, 27), (PODS, users): (0, 27)}),
-        of_failure(["down/a"], "services in shop", "connection refused"),
+        of_failure(down, "a", "services in shop", "connection refused"),
         *map(of_check, map(unsafe, ("one/a", "two/a", "three/a", "four/a"))),
         *map(stuck, ("web-1", "web-2", "web-3")),
         *(stuck(f"job-{n}", busy) for n in range(4)),
