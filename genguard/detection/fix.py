@@ -35,7 +35,7 @@ from genguard.detection.write import BY_HAND, MANAGER, Write
 from genguard.generation.table import kind_of
 from genguard.objects.fields import from_pointer, to_field_path
 from genguard.objects.observed import generation_number, restorations
-from genguard.objects.shown import json_line
+from genguard.objects.shown import few, json_line
 from genguard.shipped import shipped
 
 ScopeName = Literal["status", "object", "kind", "again", "operation", "setting"]
@@ -62,6 +62,15 @@ _AUTOSCALER: Final = "autoscaler"
 _TOGETHER: Final = (_AUTOSCALER, "by_hand", "program")
 """Of these kinds of writers all are the subject of one step."""
 _MODE: Final = "mode"
+_CEL_NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+_CEL_WORDS: Final = frozenset(
+    (
+        *("as", "break", "const", "continue", "else", "false", "for", "function", "if", "import"),
+        *("in", "let", "loop", "namespace", "null", "package", "return", "true", "var", "void"),
+        "while",
+    )
+)
+"""No field may be selected by these: cel-spec doc/langdef.md, "Syntax"."""
 _STOPS: Final = " A command stops what runs as {}, with all that it does, until it is corrected."
 _BUILT_IN: Final = frozenset({"kube-controller-manager", "kube-scheduler", "kubelet"})
 """Field managers of what comes with a cluster: by default that is the name of the program."""
@@ -488,15 +497,22 @@ class _About(NamedTuple):
         return [name, *found] if found else []
 
 
-def _is_set(at: str, steps: Sequence[str]) -> str:
+def _sets(at: str, paths: Iterable[Sequence[str]], depth: int = 0) -> str:
     """Return a CEL expression: whether a field is in what is `at`, in any item of a list."""
-    if not steps:
-        return "true"
-    step, *rest = steps
-    if step.isdigit() or step == "*":
-        return f"{at}.exists(i{len(rest)}, {_is_set(f'i{len(rest)}', rest)})"
-    name = json_line(step)
-    return f"{name} in {at}" + (f" && {_is_set(f'{at}[{name}]', rest)}" if rest else "")
+    below: dict[str, list[Sequence[str]]] = {}
+    for step, *rest in paths:
+        below.setdefault("*" if step.isdigit() else step, []).append(rest)
+    found = []
+    for step, rests in below.items():
+        item, is_list = f"i{depth}", step == "*"
+        is_name = _CEL_NAME.fullmatch(step) and step not in _CEL_WORDS
+        inside = item if is_list else f"{at}.{step}" if is_name else f"{at}[{json_line(step)}]"
+        inner = "true" if [] in rests else _sets(inside, rests, depth + is_list)
+        inner = f"({inner})" if " || " in inner and not is_list else inner
+        there = f"has({inside})" if is_name else f"{json_line(step)} in {at}"
+        term = there if inner == "true" else f"{there} && {inner}"
+        found.append(f"{at}.exists({item}, {inner})" if is_list else term)
+    return " || ".join(found)
 
 
 def _joined(actors: Iterable[Actor]) -> str:
@@ -517,12 +533,12 @@ def _is_restored(found: Finding) -> bool:
 def condition(found: Finding, scope: ScopeName, operation: str = "") -> dict[str, str]:
     """Return the scope in words, and name and expression of a matchCondition that leaves it out."""
     where, text = found.subject, load_advice().scopes[scope]
-    field = "".join(to_field_path(from_pointer(path)) for path in found.paths[:1])
-    field = field.replace(".*", "[*]")
-    names = msgspec.structs.asdict(where) | {"operation": operation, "field": field}
+    fields = [to_field_path(from_pointer(path)).replace(".*", "[*]") for path in found.paths]
+    names = msgspec.structs.asdict(where) | {"operation": operation, "field": "".join(fields[:1])}
     name = _NOT_IN_A_NAME.sub("-", text.name.format_map(names).lower())
+    names["field"] = few(fields)
     values = {key: json_line(name) for key, name in names.items()}
-    values["sets"] = " || ".join(_is_set("object", from_pointer(path)) for path in found.paths)
+    values["sets"] = _sets("object", map(from_pointer, found.paths))
     terms = [term for term in text.terms if "{namespace}" not in term or where.namespace]
     return {
         "scope": text.words.format_map(names),

@@ -187,7 +187,7 @@ class _Scan(NamedTuple):
         ]
         async with Following(self.rest, self.kinds, targets, tell) as objects:
             first = await _undone(objects)
-            tell(f"not ready and settled: {len(first)} objects, which are judged again at the end")
+            tell(f"{len(first)} objects are not done: they are looked at again at the end")
             await asyncio.sleep(self.seconds)
             last = await _undone(objects)
         return [of_stuck(view) for uid, view in last.items() if uid in first]
@@ -218,7 +218,6 @@ def of_stripper(
     line = ScanLine("field-stripped", severity, about, _actors(who), paths, text, _CURE)
     if len(who) > 1:
         return line
-    # One field in the step: the condition for all of them is no line that people copy.
     of = by_age[0][0]
     found = Finding(
         id="",
@@ -227,7 +226,7 @@ def of_stripper(
         state="open",
         object=FoundObject(of.group, of.version, of.resource, "", "", ""),
         subresource="",
-        paths=paths[:1],
+        paths=paths,
         actors=line.actors,
         count=1,
         first_seen="",
