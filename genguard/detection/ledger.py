@@ -44,7 +44,7 @@ _MOST_NOTES: Final = 3
 _RESOLVED_SECONDS: Final = 86_400.0
 _MOST_RESOLVED: Final = 200
 """Of those that are resolved the latest are saved: so many, of the last day."""
-_NO_USERS: Final = "; users are not known from a watch"
+_NO_USERS: Final = "; a watch shows field managers, and no users"
 
 Row = tuple[str, bytes]
 """The id of a finding, and all that is known of it."""

@@ -137,7 +137,7 @@ def test_four_fights_over_webhook_configurations_are_found_with_both_managers(
         assert {(actor["type"], actor["confidence"]) for actor in one["actors"]} == {
             ("manager", "likely")
         }
-        assert one["message"].endswith("users are not known from a watch")
+        assert one["message"].endswith("a watch shows field managers, and no users")
 
 
 def test_a_cluster_that_goes_its_way_is_quiet(

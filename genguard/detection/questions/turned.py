@@ -423,7 +423,8 @@ def _wanted_alone(write: Write, meant: Sequence[Change], recent: Sequence[Write]
     walked = [one for one, series in ways if _is_to_and_fro(series)]
     long = [one for one, series in ways if _is_endless(series)]
     if found := new or walked or long:
-        what = "gives {} a new value in each of its writes" if new else "walks {} back and forth"
+        what = "changes {} and changes it back, again and again"
+        what = "gives {} a new value in each of its writes" if new else what
         yield storm(
             write, what.format(field_names(found, write.object)), found, minor=found is long
         )
