@@ -42,7 +42,10 @@ _TICK: Final = 1.0
 _PATIENCE_SECONDS: Final = 90.0
 _LINTED: Final = {Level.ERROR: Severity.WARNING, Level.WARNING: Severity.INFO}
 """What a check finds may do harm; what else is found does it now."""
-_CURE: Final = "for good, its owner lets it patch only its own fields, or builds it with the API of the cluster"
+_CURE: Final = (
+    "for good, its owner lets it patch only its own fields, "
+    "or builds it with the API of the cluster"
+)
 _BLAMED: Final = "genguard blame {}{{}} says who writes it"
 _WHY: Final = "genguard lint{} says why it matters"
 _MEND: Final = "start it again. Until then let such writes pass without it"
