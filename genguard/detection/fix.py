@@ -407,6 +407,7 @@ class _About(NamedTuple):
         is_one = mine and kind in _TOGETHER and not (fought and kind == "program")
         for at, who in enumerate([mine] if is_one else [[one] for one in mine]):
             others = [writer for writer in writers if writer not in who]
+            stop = _stop_command(who[0])
             names = {
                 "name": _joined(who),
                 "others": _joined(others) or "whoever else sets it",
@@ -418,7 +419,7 @@ class _About(NamedTuple):
                 "beside_built_in": any(stays[other.name][0] for other in others),
                 "deletes": who[0] is self.found.actors[0],
                 "lacks": self.trials.lacks(who),
-                "stop": (stop := _stop_command(who[0])),
+                "stop": stop,
                 "stops": _STOPS.format(_joined(who)) if stop else "",
                 "removals": _yaml([{"op": "remove", "path": path} for path in self.found.paths]),
             }

@@ -46,8 +46,9 @@ _CURE: Final = (
     "for good, its owner lets it patch only its own fields, "
     "or builds it with the API of the cluster"
 )
-_BLAMED: Final = "genguard blame {}{{}} says who writes it"
-_WHY: Final = "genguard lint{} says why it matters"
+_FLAGS: Final = "{}"
+"""Stands for the flags that name the cluster. Names of objects may have braces, too."""
+_WHY: Final = f"genguard lint{_FLAGS} says why it matters"
 _MEND: Final = "start it again. Until then let such writes pass without it"
 _IGNORED: Final = (
     "kubectl patch {} {} --type=strategic -p "
@@ -115,7 +116,7 @@ async def _scan(access: Access, namespace: str, seconds: float, found: list[Scan
     lines = sorted(
         chain(*filter(None, steps)), key=lambda line: (-line.severity.rank, line.found in _CHECKS)
     )
-    found += [replace(line, next=line.next.format(given)) for line in lines]
+    found += [with_flags(line, given) for line in lines]
     if work.refused:
         tell(f"this is not all: {told_unread(work.refused)}")
     if not found and None in steps:
@@ -262,11 +263,17 @@ def _actors(who: Sequence[str]) -> tuple[Actor, ...]:
 
 def of_fight(finding: Finding) -> ScanLine:
     """Tell who does not let an object rest, and the smallest step that ends it."""
-    found, where = finding, finding.subject
-    name = f"{where.resource_name}/{where.name}"
-    step = _BLAMED.format(f"{name} -n {where.namespace}" if where.namespace else name)
-    told = found.severity, found.about, found.actors, found.paths, found.message, step
-    return _with_step(ScanLine(found.detector, *told), found)
+    where = finding.subject
+    within = f" -n {where.namespace}" if where.namespace else ""
+    step = f"genguard blame {where.resource_name}/{where.name}{within}{_FLAGS} says who writes it"
+    about = finding.about, finding.actors, finding.paths, finding.message
+    return _with_step(ScanLine(finding.detector, finding.severity, *about, step), finding)
+
+
+def with_flags(line: ScanLine, flags: str) -> ScanLine:
+    """Return a line whose commands are for the cluster that these flags name."""
+    command = line.command.replace("kubectl ", f"kubectl{flags} ", 1)  # it has the same flags
+    return replace(line, next=line.next.replace(_FLAGS, flags), command=command)
 
 
 def of_stuck(view: StatusView) -> ScanLine:
@@ -276,18 +283,14 @@ def of_stuck(view: StatusView) -> ScanLine:
     severity = Severity.WARNING if view.health is Health.RED else Severity.INFO
     paths = tuple(dict.fromkeys(reason.path for reason in reasons))
     why = shorten(reasons) if reasons else "it is not done"
-    return ScanLine("stuck", severity, name, (), paths, why, f"genguard status {name}{{}}")
+    return ScanLine("stuck", severity, name, (), paths, why, f"genguard status {name}{_FLAGS}")
 
 
 def of_check(finding: LintFinding) -> ScanLine:
     """Tell what is wrong in a registration or a definition."""
-    actors, severity = (
-        _actors([finding.webhook] if finding.webhook else ()),
-        _LINTED[finding.severity],
-    )
-    return ScanLine(
-        finding.id, severity, finding.subject, actors, (finding.field,), finding.message, _WHY
-    )
+    actors, severity = _actors([finding.webhook] * bool(finding.webhook)), _LINTED[finding.severity]
+    about = finding.subject, actors, (finding.field,), finding.message
+    return ScanLine(finding.id, severity, *about, _WHY)
 
 
 def page(found: Iterable[ScanLine]) -> list[ScanLine]:

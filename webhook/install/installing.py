@@ -330,7 +330,7 @@ async def prepare_removal(
         live = [await find(rest, document) for document in documents if is_registration(document)]
         found = [one for one in live if one]
         if registrations_only:  # the off switch is for every genguard
-            return [Step(Action.DELETE, leftover) for leftover in found + await leftovers(rest)]
+            return [Step(Action.DELETE, one) for one in found + await leftovers(rest)]
         await _check_release(rest, [deployment_of(namespace)])
         if homes := {home_of(one) for one in found} - {"", namespace}:
             text = f"the registrations lead to namespace {min(homes)} and not to {namespace}: "

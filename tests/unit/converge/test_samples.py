@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from genguard.admission.matching import Match, Registration, read_configurations
 from genguard.converge.creation import (
@@ -26,7 +27,7 @@ from genguard.linting.hook import read_hooks
 from genguard.objects.fields import to_pointer
 from genguard.objects.served import Served
 from tests.cases_loader import Case, load, table
-from webhook.cli.scan import ScanLine, of_check, of_failure, of_stripper, page, row
+from webhook.cli.scan import ScanLine, of_check, of_failure, of_stripper, page, row, with_flags
 
 GOLDEN = Path(__file__).with_name("scan.txt")
 
@@ -134,6 +135,14 @@ def test_a_dry_run_goes_where_others_are_called() -> None:
 
 def stuck(name: str, who: tuple[Actor, ...] = ()) -> ScanLine:
     return ScanLine("stuck", Severity.INFO, f"Pod/{name}", who, (), "it waits", "look")
+
+
+def test_commands_are_for_the_cluster_that_was_scanned_whatever_names_have_in_them() -> None:
+    patch = 'kubectl patch configmap a -p "{}"'
+    line = replace(stuck("web"), next="genguard blame roles/a{b -n x{}", command=patch)
+    shown = with_flags(line, " --context c")
+    assert shown.next == "genguard blame roles/a{b -n x --context c"
+    assert shown.command == 'kubectl --context c patch configmap a -p "{}"'
 
 
 def unsafe(name: str) -> LintFinding:
