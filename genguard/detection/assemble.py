@@ -30,7 +30,7 @@ def assemble(
     # status back by now.
     takes_status = has_outcome and bool(last.compared_status)
     # Where a webhook takes the whole status away, only the request has one.
-    phases = [one for one in (intent, *mutates, last) if one is not None]
+    phases = [phase for phase in (intent, *mutates, last) if phase is not None]
     writes_status = takes_status or any(phase.writes_status for phase in phases)
     touches_status = writes_status and any(phase.compared_status for phase in phases)
     left = last.compared(takes_status=takes_status)
@@ -50,16 +50,16 @@ def assemble(
         # nothing, so what differs at the end was done by other webhooks.
         rounds = [left]
     is_creation = last.operation is Operation.CREATE
-    if is_creation and asked and len({bool(one.changes) for one in (asked, *rounds)}) > 1:
+    if is_creation and asked and len({bool(diff.changes) for diff in (asked, *rounds)}) > 1:
         # Leaves of one phase alone would look as if webhooks had made them.
         intent = asked = None
     before_outcome = [*mutates] if intent is None else [intent, *mutates]
     sent, asking = [*mutates, last][0], [*before_outcome, last][0]
     content = _joined(asked, rounds, left)
     metadata, *of_metadata = _metadata(before_outcome, last, has_intent=intent is not None)
-    policies = [one.policies for one in (*before_outcome, last) if one.policies is not None]
+    policies = [phase.policies for phase in (*before_outcome, last) if phase.policies is not None]
     # What the requester of a creation asked for stands for what was stored.
-    states = [one.state for one in (asking, last) if one.state is not None] or [NO_DIFF]
+    states = [phase.state for phase in (asking, last) if phase.state is not None] or [NO_DIFF]
     return Write(
         time=now,
         operation=last.operation,
@@ -113,12 +113,12 @@ def _metadata(
 
     Of a creation the first digest is that of what was asked for, where that is known.
     """
-    shown = [one.compared_metadata for one in (*before, last)]
-    stored = {one.before for one in shown if one is not None}
+    shown = [phase.compared_metadata for phase in (*before, last)]
+    stored = {diff.before for diff in shown if diff is not None}
     if len(stored) != 1:
         return NOTHING_DIFFERS, None, None  # or nobody knows from what they differ
     (at,) = stored
-    *rounds, left = [Diff(at, at) if one is None else one for one in shown]
+    *rounds, left = [Diff(at, at) if diff is None else diff for diff in shown]
     asked = rounds.pop(0) if has_intent else None
     if last.operation is Operation.CREATE:
         at = (left if asked is None else asked).after
@@ -137,13 +137,13 @@ def _joined(asked: Diff | None, rounds: Sequence[Diff], admitted: Diff) -> PartD
         webhook = between(asked, rounds[0]) if rounds else None
         reinvocation = between(*rounds) if len(rounds) == ROUNDS else None
     again = [
-        one
-        for one in reinvocation or ()
+        change
+        for change in reinvocation or ()
         # genguard itself repairs what round 1 changed.
-        if one.before is not None or one.key[-1] != "observedGeneration"
+        if change.before is not None or change.key[-1] != "observedGeneration"
     ]
     made = PartDiffs(requested, webhook, diff_of(again), admitted)
-    has_leaves = any(one.changes for one in (admitted, requested, webhook) if one is not None)
+    has_leaves = any(diff.changes for diff in (admitted, requested, webhook) if diff is not None)
     return made if has_leaves or again else made.without_leaves()
 
 

@@ -65,14 +65,14 @@ def followed(signal: Signal, write: Write, history: History) -> Iterator[str]:
         if not _follows(user, below, above, write.time):
             return
         yield below.owner
-        users = {one.requester.user for one in _moves(above, write.time)} - {user}
+        users = {move.requester.user for move in _moves(above, write.time)} - {user}
         below = above
 
 
 def _moves(past: ObjectHistory, now: float) -> list[Write]:
     """Return the latest writes that changed more than status, the oldest first."""
     lately = (write for write in past.writes if now - _SECONDS < write.time <= now)
-    return [one for one in lately if one.touches_more or bool(one.metadata.admitted)]
+    return [write for write in lately if write.touches_more or bool(write.metadata.admitted)]
 
 
 def _follows(user: str, below: ObjectHistory, above: ObjectHistory, now: float) -> bool:
@@ -108,10 +108,10 @@ def _follows(user: str, below: ObjectHistory, above: ObjectHistory, now: float) 
 
 def _is_result(pairs: Sequence[tuple[Write, Write]]) -> bool:
     """Whether equal changes, or states, of the owner led to equal ones: else nobody tells it."""
-    values = [(_values(cause), _values(one)) for cause, one in pairs]
+    values = [(_values(cause), _values(result)) for cause, result in pairs]
     for told in (
         [value for value in values if None not in value],
-        [(cause.state_after, one.state_after) for cause, one in pairs],
+        [(cause.state_after, result.state_after) for cause, result in pairs],
     ):
         results: dict[Hashable, Hashable] = {}
         same = sum(results.setdefault(cause, result) == result for cause, result in told)
@@ -128,8 +128,8 @@ def _values(write: Write) -> Hashable:
     made = write.content.admitted
     if made and not made.changes:
         return None
-    wanted = (one for one in made if one.key[0] not in _NOT_WANTED)
-    return tuple((one.key, one.after) for one in (*wanted, *write.metadata.admitted))
+    wanted = (change for change in made if change.key[0] not in _NOT_WANTED)
+    return tuple((change.key, change.after) for change in (*wanted, *write.metadata.admitted))
 
 
 def root_causes(findings: Sequence[FindingState]) -> Mapping[str, str]:
@@ -148,11 +148,11 @@ def root_causes(findings: Sequence[FindingState]) -> Mapping[str, str]:
             and any(wanted)
         ):
             by_name.setdefault(name_of(finding.object), []).append(finding)
-    found = ((one.id, _cause(one, by_name)) for one in below)
-    causes = {one: cause.id for one, cause in found if cause is not None}
+    found = ((finding.id, _cause(finding, by_name)) for finding in below)
+    causes = {key: cause.id for key, cause in found if cause is not None}
     # A cause is the most remote of the owners: what it follows from has no other.
-    roots = {one: causes.get(cause, cause) for one, cause in causes.items()}
-    return {one: root for one, root in roots.items() if one != root}
+    roots = {key: causes.get(cause, cause) for key, cause in causes.items()}
+    return {key: root for key, root in roots.items() if key != root}
 
 
 def beneath(findings: Iterable[Finding], above: Mapping[str, str]) -> dict[str, list[Finding]]:
@@ -167,15 +167,15 @@ def beneath(findings: Iterable[Finding], above: Mapping[str, str]) -> dict[str, 
 def beneath_causes(findings: Iterable[Finding]) -> list[Finding]:
     """Return findings in their order, each that follows from another directly beneath it."""
     known = list(findings)
-    ids = {one.id for one in known}
-    below = beneath(known, {one.id: one.above for one in known if one.above})
+    ids = {finding.id for finding in known}
+    below = beneath(known, {finding.id: finding.above for finding in known if finding.above})
 
     def tree(finding: Finding) -> Iterator[Finding]:
         yield finding
         for each in below.get(finding.id, ()):
             yield from tree(each)
 
-    return [each for one in known if one.above not in ids for each in tree(one)]
+    return [each for root in known if root.above not in ids for each in tree(root)]
 
 
 def _cause(
@@ -223,12 +223,12 @@ def fold(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
             harm = finding.detector, finding.subresource, *who, _field(finding.paths[0])
             groups.setdefault(harm, []).append(finding)
     wholes: dict[str, Finding] = {}
-    for harm, some in groups.items():
-        if len(some) < LEAST:
+    for harm, alike in groups.items():
+        if len(alike) < LEAST:
             continue
         # Those that go on, and those that were resolved since the first of these began.
-        began = min((one.first_seen for one in some if one.state != "resolved"), default="")
-        parts = [one for one in some if one.state != "resolved" or one.last_seen >= began]
+        began = min((part.first_seen for part in alike if part.state != "resolved"), default="")
+        parts = [part for part in alike if part.state != "resolved" or part.last_seen >= began]
         if len(parts) >= LEAST:
             wholes |= dict.fromkeys([part.id for part in parts], _whole(harm, parts))
     if not wholes:
@@ -252,16 +252,16 @@ def _field(pointer: str) -> str:
 def _whole(harm: _Harm, parts: Sequence[Finding]) -> Finding:
     detector, subresource, kind, name, _ = harm
     latest = sorted(parts, key=lambda part: part.last_seen)[-MOST_EVIDENCE:]
-    notes = [one for one in parts[0].evidence if "note" in one]
+    notes = [sign for sign in parts[0].evidence if "note" in sign]
     ages = [note["note"] for note in notes if note["actor"] == name and kind != "user"]
     who = f"{name}, {ages[0]}," if ages else name
     alive = [part for part in parts if part.state != "resolved"]
-    signs = ([each for each in one.evidence if "note" not in each][-1:] for one in latest)
-    waits = [one.resolves_after for one in alive]
+    signs = ([each for each in part.evidence if "note" not in each][-1:] for part in latest)
+    waits = [part.resolves_after for part in alive]
     kinds = Counter(part.object.resource for part in parts)
     examples = tuple(part.object for part in parts[:_EXAMPLES])
     objects = FoundObjects(len(parts), dict(kinds.most_common()), examples)
-    missed = (one.incomplete_since for one in alive if one.incomplete_since)
+    missed = (part.incomplete_since for part in alive if part.incomplete_since)
     identity = "\0".join(("culprit", *harm)).encode()
     return Finding(
         id=hashlib.blake2b(identity, digest_size=8).hexdigest(),
@@ -277,8 +277,8 @@ def _whole(harm: _Harm, parts: Sequence[Finding]) -> Finding:
         last_seen=latest[-1].last_seen,
         message=f"{who} does this to {objects.label}: {latest[-1].message}",
         evidence=(*chain.from_iterable(signs), *notes),
-        repaired=bool(alive) and all(one.repaired for one in alive),
-        restored=bool(alive) and all(one.restored for one in alive),
+        repaired=bool(alive) and all(part.repaired for part in alive),
+        restored=bool(alive) and all(part.restored for part in alive),
         resolves_after=max(waits, default=0.0) if all(waits) else 0.0,
         incomplete_since=min(missed, default=""),
     )
@@ -286,9 +286,9 @@ def _whole(harm: _Harm, parts: Sequence[Finding]) -> Finding:
 
 def _severity(detector: str, parts: Iterable[Finding], alive: Sequence[Finding]) -> Severity:
     """Return how severe it is together: harm to many is critical, though each was harmed once."""
-    worst = max((part.severity for part in parts), key=lambda one: one.rank)
+    worst = max((part.severity for part in parts), key=lambda severity: severity.rank)
     if detector not in FINDINGS or not FINDINGS[detector].is_harm:
-        return min(worst, Severity.WARNING, key=lambda one: one.rank)
+        return min(worst, Severity.WARNING, key=lambda severity: severity.rank)
     is_broken = any(finding.repair or finding.state == "quiet" for finding in alive)
     is_critical = worst is Severity.CRITICAL or is_broken or len(alive) >= _MANY
     return Severity.CRITICAL if is_critical else Severity.WARNING

@@ -146,7 +146,7 @@ def _remembered(at: PathNode, key: str | tuple[_Item, int]) -> PathNode:
         path,
         at.pointer + to_pointer((step,)),
         named_as_time=str(name).lower().endswith(_TIMES),
-        is_deepest=len(path) >= DEEPEST or sum([len(str(one)) for one in path]) >= LONGEST_PATH,
+        is_deepest=len(path) >= DEEPEST or sum([len(str(part)) for part in path]) >= LONGEST_PATH,
         word=word_at(path),
     )
     if length <= LONGEST_NAME:
@@ -231,8 +231,8 @@ def changes(
             left, right = _opened(old), _opened(new)
             if left and right:  # most of their fields are equal to the byte
                 old_fields, new_fields = (
-                    {name: _decode(raw) for name, raw in one.items() if other.get(name) != raw}
-                    for one, other in ((left, right), (right, left))
+                    {name: _decode(raw) for name, raw in side.items() if other.get(name) != raw}
+                    for side, other in ((left, right), (right, left))
                 )
                 _walk(below(at, key), old_fields, new_fields, found)
             else:
@@ -266,9 +266,9 @@ def _walk(at: PathNode, old: dict[Any, Any], new: dict[Any, Any], found: _Found)
                 _compare(node, before, None, found)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(value: Any, other: Any) -> bool:
     """Return whether equal values are so in JSON: to Python 1 is 1.0 and True as well."""
-    return type(one) is str or _encode(one) == _encode(other)
+    return type(value) is str or _encode(value) == _encode(other)
 
 
 def _compare(at: PathNode, old: Any, new: Any, found: _Found) -> None:
@@ -294,18 +294,18 @@ def _inside(at: PathNode, value: Any) -> dict[Any, Any]:
         return value
     field, names = identities(value)
     if not field and value and type(value[0]) is dict and _TAINT.issubset(value[0]):
-        pairs = [f"{one.get('key')}:{one.get('effect')}" for one in value if type(one) is dict]
+        pairs = [f"{item.get('key')}:{item.get('effect')}" for item in value if type(item) is dict]
         if len({*pairs}) == len(value):
             field, names = "key", pairs
-    return {(field, name): one for name, one in zip(names, value, strict=True)}
+    return {(field, name): item for name, item in zip(names, value, strict=True)}
 
 
 def _note_order(at: PathNode, old: Iterable[_Item], new: Iterable[_Item], found: _Found) -> None:
     """Add the list where the items with names that both sides have come in another order."""
     both = {*old} & {*new} if [*old] != [*new] else ()
-    before, after = ([name for name in one if name in both] for one in (old, new))
+    before, after = ([name for name in side if name in both] for side in (old, new))
     if before != after and len(found) < MOST_LEAVES:
-        was, now = (digest_of(_encode([name for _, name in one])) for one in (before, after))
+        was, now = (digest_of(_encode([name for _, name in side])) for side in (before, after))
         found.append(Change((*at.path, ORDER), at.pointer, was, now))
 
 

@@ -116,7 +116,7 @@ class _OpenWrite(msgspec.Struct, gc=False, eq=False):
             return False
         shown, asked = _leaves_of(seen), _leaves_of(self.first)
         # It may have replaced what a leaf is in.
-        met = (all(map(eq, one, other)) for one in shown for other in asked)
+        met = (all(map(eq, path, other)) for path in shown for other in asked)
         return not shown or not asked or any(met)
 
     def keeps(self, seen: Observation) -> bool:
@@ -218,28 +218,28 @@ class Correlator:
 
     def is_called_for(self, key: JoinKey) -> bool:
         """Return whether reviews of updates of a resource are seen, of any phase."""
-        return any(_kind(key) in some for some in self._called_for.values())
+        return any(_kind(key) in kinds for kinds in self._called_for.values())
 
     def finish(self, *, is_whole: bool = False) -> Iterator[Joined | Observation]:
         """Yield the writes that still wait, at the end of a recording.
 
         is_whole  each outcome was shown, so that a creation which still waits was refused
         """
-        for one in [*self._open[True]]:
-            if not is_whole and one.last.operation is Operation.CREATE:
-                self._remove(one)
+        for write in [*self._open[True]]:
+            if not is_whole and write.last.operation is Operation.CREATE:
+                self._remove(write)
         yield from self._overdue(inf, MOST_PENDING)
 
     def _see_intent(self, key: JoinKey, seen: Observation) -> Iterator[Joined | Observation]:
-        for one in [one for one in self._of_key.get(key, ()) if one.mutates]:
-            if one.waits:
-                yield from self._refused(one)
+        for write in [write for write in self._of_key.get(key, ()) if write.mutates]:
+            if write.waits:
+                yield from self._refused(write)
             else:
                 # Nobody knows whether its outcome is still to come or it was refused.
-                self._remove(one)
-        one = self._begin(key, seen)
-        one.intent = seen
-        self._count(one, seen)
+                self._remove(write)
+        begun = self._begin(key, seen)
+        begun.intent = seen
+        self._count(begun, seen)
 
     def _see_mutate(self, key: JoinKey, seen: Observation) -> None:
         open_writes = self._of_key.get(key, ())
@@ -252,53 +252,55 @@ class Correlator:
             # A request that was sent again is no reinvocation.
             if not any(write.first.shows_same_as(each.first) for each in waiting)
         ]
-        one = self._showing(seen, waiting) or self._showing(seen, again)
-        if one is None:
-            one = self._of_other_content(seen, waiting or again)
-            one = one or self._begin(key, seen)
+        write = self._showing(seen, waiting) or self._showing(seen, again)
+        if write is None:
+            write = self._of_other_content(seen, waiting or again)
+            write = write or self._begin(key, seen)
         # More than two calls are several writes, of which the last one counts.
-        one.mutates = [*one.mutates[:ROUNDS], seen]
-        self._count(one, seen)
+        write.mutates = [*write.mutates[:ROUNDS], seen]
+        self._count(write, seen)
 
     def _see_outcome(self, key: JoinKey, seen: Observation) -> Joined:
-        some = self._of_key.get(key, [])
-        one = self._showing(seen, some)
-        if one is None:
+        several = self._of_key.get(key, [])
+        write = self._showing(seen, several)
+        if write is None:
             # Of an older one that has not come to /mutate the call and the outcome were lost.
-            later = [each for each in some if each.mutates] if some and some[-1].mutates else some
-            one = self._of_other_content(seen, later)
-        elif one.mutates and one.mutates[0].shows_same_as(seen):
-            one.mutates = one.mutates[:1]  # a call that changed nothing for good was of another
-        missing = self._missing(_kind_of(seen), one)
-        if one is not None:
+            later = [each for each in several if each.mutates or not several[-1].mutates]
+            write = self._of_other_content(seen, later)
+        elif write.mutates and write.mutates[0].shows_same_as(seen):
+            write.mutates = write.mutates[:1]  # a call that changed nothing for good was of another
+        missing = self._missing(_kind_of(seen), write)
+        if write is not None:
             is_creation = seen.operation is Operation.CREATE
             self._creates_built_in |= is_creation and _is_built_in(key.group)
-            self._remove(one)
-        intent, mutates = (None, []) if one is None else one.known()
+            self._remove(write)
+        intent, mutates = (None, []) if write is None else write.known()
         return Joined(assemble(intent, mutates, seen, seen.time, missing), seen)
 
-    def _showing(self, seen: Observation, some: Sequence[_OpenWrite]) -> _OpenWrite | None:
+    def _showing(self, seen: Observation, writes: Sequence[_OpenWrite]) -> _OpenWrite | None:
         """Return the open write that shows the same as a call, if there is one."""
-        same = [write for write in some if write.shows(seen)]
+        same = [write for write in writes if write.shows(seen)]
         if not same:
             return None
         # One that has come to /mutate is nearer to its outcome.
-        one = ([one for one in same if one.mutates] or same)[-1]
-        newest = self._of_key[one.key][-1]
-        if newest is not one and not newest.shows(seen):
-            self._doubt(one.key, SECONDS_BUSY)
-        return one
+        write = ([write for write in same if write.mutates] or same)[-1]
+        newest = self._of_key[write.key][-1]
+        if newest is not write and not newest.shows(seen):
+            self._doubt(write.key, SECONDS_BUSY)
+        return write
 
-    def _of_other_content(self, seen: Observation, some: Sequence[_OpenWrite]) -> _OpenWrite | None:
+    def _of_other_content(
+        self, seen: Observation, writes: Sequence[_OpenWrite]
+    ) -> _OpenWrite | None:
         """Return the open write to which a call that shows something else belongs.
 
         It is in doubt where another may be it, too; None where none can be it.
         """
-        going = [write for write in some if self._goes_on(write)] or some[-1:]
-        found = [one for one in going if one.may_show(seen)]
+        going = [write for write in writes if self._goes_on(write)] or writes[-1:]
+        found = [write for write in going if write.may_show(seen)]
         if not found:
             return None
-        is_alone = all(one.first.shows_same_as(found[0].first) for one in found)
+        is_alone = all(write.first.shows_same_as(found[0].first) for write in found)
         key = found[0].key
         if self._busy.get(_writer(key), self._all_busy) > self.now:
             # Where nothing was ever lost, each call has its intent.
@@ -307,9 +309,9 @@ class Correlator:
             self._doubt(key, SECONDS_BUSY)
         if is_alone:
             return found[-1]  # they ask for the same: any will do
-        one = next((one for one in found if one.is_in_doubt), found[0])
-        one.is_in_doubt = True
-        return one
+        write = next((write for write in found if write.is_in_doubt), found[0])
+        write.is_in_doubt = True
+        return write
 
     def _doubt(self, key: JoinKey, seconds: float) -> None:
         """Note that for so long nobody knows to which write of a user a call belongs."""
@@ -327,10 +329,10 @@ class Correlator:
         several = self._of_key.setdefault(key, [])
         if len(several) >= MOST_OF_KEY:
             self._drop(several[0])
-        one = _OpenWrite(key, self.now, self._waits(_kind_of(seen)))
-        several.append(one)
-        self._open[one.waits][one] = None
-        return one
+        write = _OpenWrite(key, self.now, self._waits(_kind_of(seen)))
+        several.append(write)
+        self._open[write.waits][write] = None
+        return write
 
     def _drop(self, write: _OpenWrite) -> None:
         self._has_lost = True
@@ -354,18 +356,18 @@ class Correlator:
         for waits, seconds in ((False, SECONDS_WITHOUT_OUTCOMES), (True, SECONDS_WAITED)):
             open_writes = self._open[waits]
             while open_writes:
-                one = next(iter(open_writes))
+                write = next(iter(open_writes))
                 number = sum(map(len, self._open.values()))
                 is_over = number > MOST_PENDING or self._leaves > MOST_LEAVES_PENDING
-                if not is_over and (most <= 0 or one.since > now - seconds):
+                if not is_over and (most <= 0 or write.since > now - seconds):
                     break
                 most -= 1
                 if is_over:
                     self.dropped += 1
-                    self._drop(one)
+                    self._drop(write)
                 else:
-                    self._remove(one)
-                yield from self._without_outcome(one)
+                    self._remove(write)
+                yield from self._without_outcome(write)
 
     def _without_outcome(self, write: _OpenWrite) -> Iterator[Joined | Observation]:
         """Yield what is known of a write whose wait for an outcome is over."""
@@ -387,18 +389,19 @@ class Correlator:
             # Where no outcome is registered the last mutate call is all there will be.
             yield Joined(assemble(*write.known(), last, write.first.time), write.first)
 
-    def _refused(self, one: _OpenWrite) -> Iterator[Joined | Observation]:
+    def _refused(self, write: _OpenWrite) -> Iterator[Joined | Observation]:
         """Yield a write as one that was refused, once.
 
         Its outcome is awaited all the same: webhooks that are called at once with genguard's do not
         delay that one, but a loaded machine does.
         """
-        is_intent_lost = one.intent is None and _kind_of(one.last) in self._called_for[Phase.INTENT]
-        if not (one.is_told or one.is_in_doubt or is_intent_lost):  # it is known what was asked for
-            last = one.last
-            write = assemble(one.intent, (last,), last, one.first.time, (Phase.OUTCOME,))
-            yield Joined(write, one.first)
-        one.is_told = True
+        last = write.last
+        is_intent_lost = write.intent is None and _kind_of(last) in self._called_for[Phase.INTENT]
+        # Else nobody knows what was asked for.
+        if not (write.is_told or write.is_in_doubt or is_intent_lost):
+            refused = assemble(write.intent, (last,), last, write.first.time, (Phase.OUTCOME,))
+            yield Joined(refused, write.first)
+        write.is_told = True
 
     def _missing(self, kind: _Registered, write: _OpenWrite | None) -> tuple[Phase, ...]:
         """Return the phases of a write that were not seen, though they are seen of other writes."""
@@ -446,4 +449,4 @@ def _writer(key: JoinKey) -> JoinKey:
 
 def _leaves_of(seen: Observation) -> dict[Path, Digest | None]:
     """Return what a call would make of the leaves that it changes."""
-    return {one.key: one.after for part in seen.parts if part is not None for one in part}
+    return {change.key: change.after for part in seen.parts if part is not None for change in part}

@@ -99,7 +99,7 @@ def is_broken(damage: Damage, stored: Mapping[str, Any]) -> bool:
 def survives(damage: Damage, write: Write) -> bool:
     """Whether the damage is still there after a write of status, as far as the write shows it."""
     left = {field.key: field.left for field in damage.fields}
-    made = {one.key: one.after for one in write.content.admitted if left}
+    made = {change.key: change.after for change in write.content.admitted if left}
     return _is_left(damage, write.generation_after, write.observed_after, left | made)
 
 
@@ -118,7 +118,7 @@ def _is_left(
 def still_lost(damage: Damage, stored: Observed) -> Iterator[LostValue]:
     """The values of the damage that are lost in what is stored."""
     values = _values(stored)
-    return (one for one in damage.lost if values.get(one.condition, one.value) == one.left)
+    return (lost for lost in damage.lost if values.get(lost.condition, lost.value) == lost.left)
 
 
 def _values(observed: Observed) -> dict[str | None, Generation | None]:
@@ -132,4 +132,4 @@ def _values(observed: Observed) -> dict[str | None, Generation | None]:
         for condition in observed.conditions
         if condition.type is not None and kinds[condition.type] == 1
     )
-    return {None: observed.own, **{one.type: one.observed for one in told}}
+    return {None: observed.own, **{condition.type: condition.observed for condition in told}}

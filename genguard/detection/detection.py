@@ -69,7 +69,7 @@ class Detection:
         children = Children(self.history, self._mutators)
         mine = self.reporting, self._refused, children, *with_history
         asked = (*ALL, AtRest) if at_rest else ALL
-        others = [one() for one in asked if one not in set(map(type, mine))]
+        others = [question() for question in asked if question not in set(map(type, mine))]
         self._whole: Final = all_of((*others, *mine))
         self._completed: list[Joined | Observation] = []
         self._shows: Final = shows
@@ -195,12 +195,13 @@ class Detection:
     def _unseen_phases(self, observation: Observation) -> Iterator[Phase]:
         """Yield the implied phases of an observation that were not seen of its write."""
         known = self._correlator.known(observation.join_key)
-        if any(one.phase in observation.implied and one.phase not in one.implied for one in known):
+        implied = observation.implied
+        if any(call.phase in implied and call.phase not in call.implied for call in known):
             return  # one came by itself: it is registered by now
-        seen = {one.phase for one in known}
+        seen = {call.phase for call in known}
         if observation.phase in seen:
             seen = set()  # of an earlier write, which was refused
-        yield from (phase for phase in observation.implied if phase not in seen)
+        yield from (phase for phase in implied if phase not in seen)
 
     def _take(self, observation: Observation) -> None:
         correlator = self._correlator
@@ -227,8 +228,8 @@ class Detection:
         """
         completed, self._completed = iter(self._completed), []
         try:
-            for one in completed:
-                self._detect(one)
+            for joined in completed:
+                self._detect(joined)
         finally:
             self._completed = [*completed, *self._completed]
 
@@ -289,7 +290,7 @@ class Detection:
             if write.kind in counts or len(counts) < MOST_RESOURCES:
                 counts[write.kind] += 1
         if write.has_outcome and write.writes_status:
-            self.ledger.look(write.object, lambda one: survives(one, write), write.time)
+            self.ledger.look(write.object, lambda harm: survives(harm, write), write.time)
         self._enter(judge(self._whole, write, self.history))
 
     def _enter(self, found: Found) -> None:

@@ -103,21 +103,22 @@ class PartDiffs(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def grown(self) -> list[Path]:
         """Labels and annotations to whose stored value webhooks, and nobody else, added."""
-        asked = {one.key for one in self.requested or () if one.has_grown}
+        asked = {change.key for change in self.requested or () if change.has_grown}
         found = () if self.webhook is None else self.admitted.changes
-        return [one.key for one in found if one.has_grown and one.key not in asked]
+        return [change.key for change in found if change.has_grown and change.key not in asked]
 
     @property
     def rewritten(self) -> list[tuple[Change, Change]]:
         """Return leaves that the requester set and webhooks changed: as asked, and as made."""
-        made = {one.key: one for one in self.webhook or ()}
-        asked = (one for one in self.requested or () if one.after is not None)
-        return [(one, made[one.key]) for one in asked if one.key in made]
+        made = {change.key: change for change in self.webhook or ()}
+        asked = (change for change in self.requested or () if change.after is not None)
+        return [(change, made[change.key]) for change in asked if change.key in made]
 
     @property
     def weight(self) -> int:
         """Return how many leaves it counts as in the bounds; a difference is kept once."""
-        return sum({id(one): one.weight for one in msgspec.structs.astuple(self) if one}.values())
+        diffs = msgspec.structs.astuple(self)
+        return sum({id(diff): diff.weight for diff in diffs if diff}.values())
 
     def without_leaves(self) -> "PartDiffs":
         """Return what is kept where there are no leaves, or no room for them."""
@@ -141,12 +142,12 @@ NOTHING_DIFFERS: Final = PartDiffs(NO_DIFF, NO_DIFF)
 def asks_nothing(asked: Diff | None, made: Iterable[Change]) -> bool:
     """Whether nothing is asked for, but that a PUT leaves out what webhooks add."""
     theirs = {change.key for change in made}
-    return asked is not None and all(one.removed and one.key in theirs for one in asked)
+    return asked is not None and all(change.removed and change.key in theirs for change in asked)
 
 
 def values(diff: Diff | None) -> dict[Path, Digest | None]:
     """Return the new values of the leaves that differ."""
-    return {one.key: one.after for one in diff or ()}
+    return {change.key: change.after for change in diff or ()}
 
 
 def digests(old: Fields, new: Fields) -> tuple[Digest, Digest]:

@@ -81,9 +81,9 @@ def labels_of(actors: Sequence[Actor]) -> list[str]:
     A webhook is known by its slash, a policy by nothing in its name.
     """
     return [
-        f"{'policy ' * (one.type == 'policy')}{name} "
-        f"({', from '.join(filter(None, (one.confidence, ' and '.join(one.processes))))})"
-        for name, one in zip(names_of(actors), actors, strict=True)
+        f"{'policy ' * (actor.type == 'policy')}{name} "
+        f"({', from '.join(filter(None, (actor.confidence, ' and '.join(actor.processes))))})"
+        for name, actor in zip(names_of(actors), actors, strict=True)
     ]
 
 

@@ -238,17 +238,17 @@ class FindingState(msgspec.Struct, gc=False):
         likely = {policy for policy, _ in setters}
         names = mutators.by_age({policy for policy, _ in sets}, began)
         users = []
-        for one, _ in often.most_common(_MOST_NAMED):
+        for requester, _ in often.most_common(_MOST_NAMED):
             confidence = Confidence.CERTAIN
-            if not is_sure or one.user in {user for _, user in setters}:
+            if not is_sure or requester.user in {user for _, user in setters}:
                 confidence = Confidence.POSSIBLE
-            elif is_manager(one.user) or one.user in {user for _, user in sets}:
+            elif is_manager(requester.user) or requester.user in {user for _, user in sets}:
                 # The entry of managedFields may be that of an earlier write.
                 confidence = Confidence.LIKELY
-            processes = {x.process for x in blamed if x.user == one.user} - {""}
+            processes = {x.process for x in blamed if x.user == requester.user} - {""}
             several = sorted(processes)[:_MOST_NAMED] if len(processes) > 1 else ()
-            by_user = "user", one.user, one.manager
-            who = ("manager", one.manager, "") if is_manager(one.user) else by_user
+            by_user = "user", requester.user, requester.manager
+            who = ("manager", requester.manager, "") if is_manager(requester.user) else by_user
             users.append(Actor(*who, confidence, tuple(several)))
         found = [
             *(Actor("policy", name, "", Confidence.LIKELY) for name in names if name in likely),
@@ -259,7 +259,7 @@ class FindingState(msgspec.Struct, gc=False):
                 if name not in likely
             ),
         ]
-        requesters = sorted(found, key=lambda one: one.confidence.rank)
+        requesters = sorted(found, key=lambda actor: actor.confidence.rank)
         webhooks = [
             Actor("webhook", name, "", sure if Blame.OTHERS in blames else Confidence.POSSIBLE)
             for name, sure in accused

@@ -90,7 +90,7 @@ class Trials:
         examples = (found.object,) if found.objects is None else found.objects.examples
         self._names: Final = dict.fromkeys(map(history_name, examples))
         own = (self._histories[name] for name in self._names if name in self._histories)
-        self._writes: Final[Sequence[Write]] = [write for one in own for write in one.writes]
+        self._writes: Final[Sequence[Write]] = [write for past in own for write in past.writes]
         self._found: Final = found
         self._paths: Final = frozenset(found.paths)
         self._harmed: Final = [w for w in self._writes if self._harms(w.of_webhooks())]
@@ -101,7 +101,7 @@ class Trials:
         if scope == "again":
             # What the first call changes of the work of an earlier write goes on all the same.
             return self._trial(self._harmed, lambda w: not self._harms(_replaced(w, again=False)))
-        acted = [w for w in self._writes if any(one.name == policy for one in w.policies)]
+        acted = [w for w in self._writes if any(acting.name == policy for acting in w.policies)]
         harmed, also = (acted, ()) if policy else (self._harmed, self._also(scope))
         return self._trial(harmed, self._left_out(scope), also)
 
@@ -113,21 +113,22 @@ class Trials:
     def left_alone(self, actors: Collection[Actor]) -> Trial | None:
         """Try to have writers leave the fields of the finding to others; None without writers."""
         harmed = self._sent_by(actors)
-        if any(one.policies for one in harmed):
+        if any(write.policies for write in harmed):
             return _MAY_BE_OF_OTHERS
         return self._trial(harmed, lambda w: not self._fights_more(w)) if actors else None
 
     def operation(self) -> str:
         """Return the operation of the writes that do harm; of an object without a uid CREATE."""
         likely = "UPDATE" if self._found.subject.uid else "CREATE"
-        seen = {one.operation.value for one in self._harmed} or {likely}
+        seen = {write.operation.value for write in self._harmed} or {likely}
         return seen.pop() if len(seen) == 1 else ""
 
     def lacks(self, actors: Collection[Actor]) -> bool:
         """Whether what writers sent may have none of the fields: they took all away, or item 0."""
         sent, firsts = self._set_by(actors), frozenset(f"{path}/0" for path in self._paths)
-        return all(one.removed for one in sent) and any(
-            one.pointer in self._paths or is_at_or_below(one.pointer, firsts) for one in sent
+        pointers = [change.pointer for change in sent]
+        return all(change.removed for change in sent) and any(
+            pointer in self._paths or is_at_or_below(pointer, firsts) for pointer in pointers
         )
 
     def stays(self, actor: Actor) -> tuple[bool, bool, int]:
@@ -154,7 +155,7 @@ class Trials:
         """Return the writes in which actors set a field of the finding."""
         users = {f"{MANAGER if actor.type == 'manager' else ''}{actor.name}" for actor in actors}
         by_them = (write for write in self._writes if write.requester.user in users)
-        return [one for one in by_them if self._harms(_sent(one))]
+        return [write for write in by_them if self._harms(_sent(write))]
 
     def _harms(self, changes: Iterable[Change]) -> bool:
         return any(map(self._is_in_paths, changes))
@@ -193,9 +194,9 @@ class Trials:
 
 def leaves_out(scope: ScopeName, subject: FoundObject, operation: str, write: Write) -> bool:
     """Whether the webhook or policy is not called for a write any more: see `condition`."""
-    is_status, is_one = write.subresource == "status", write.object.name == subject.name
+    is_status, is_subject = write.subresource == "status", write.object.name == subject.name
     known = {"status": is_status, "operation": write.operation == operation, "kind": True}
-    return known.get(scope, is_one)
+    return known.get(scope, is_subject)
 
 
 def _sent(write: Write) -> tuple[Change, ...]:
@@ -204,13 +205,13 @@ def _sent(write: Write) -> tuple[Change, ...]:
 
 def _replaced(write: Write, *, again: bool = True) -> Iterable[Change]:
     """Return what webhooks changed, or took away, of what was there: see `Write.of_webhooks`."""
-    return (one for one in write.of_webhooks(again=again) if not one.added)
+    return (change for change in write.of_webhooks(again=again) if not change.added)
 
 
 def _is_cleared(write: Write) -> bool:
     """Whether an observedGeneration is lost that was asked for, or stored before."""
     wanted = write.observed_asked, write.observed_before
-    return any(any(restorations(one, write.observed_sent)) for one in wanted)
+    return any(any(restorations(observed, write.observed_sent)) for observed in wanted)
 
 
 class Installation(NamedTuple):
@@ -262,7 +263,7 @@ class StepText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def applies(self, names: _Names) -> bool:
         """Whether all that it asks for is so."""
-        asked = ((one.removeprefix("not "), one.startswith("not ")) for one in self.when)
+        asked = ((term.removeprefix("not "), term.startswith("not ")) for term in self.when)
         return all(bool(_value(name, names)) is not is_denied for name, is_denied in asked)
 
     def filled(self, names: _Names, tried: _Tried) -> FixStep:
@@ -324,7 +325,7 @@ def with_fix(
         if text.applies(known | names)
     ]
     steps.sort(key=lambda step: (step[0], _falls_short(step[1].trial), step[1].lasting))
-    fix = tuple(one for _, one in steps)
+    fix = tuple(step for _, step in steps)
     return replace(found, fix=fix, diff=None if sample is None else shown_diff(sample))
 
 
@@ -360,6 +361,7 @@ class _About(NamedTuple):
         writer = plan.writer if kind or not plan.custom else f"{plan.writer} {plan.custom}"
         manifest, webhook = plan.manifest or writer, plan.webhook.format(newer="".join(since[-1:]))
         is_open, is_own = found.state == "open", not (found.above or plan.harmless)
+        sure = self.sure
         return {
             "found": found,
             "plan": replace(plan, webhook=webhook, writer=writer, manifest=manifest),
@@ -380,10 +382,10 @@ class _About(NamedTuple):
             "again": is_open and not installation.enforcing,
             "restored": is_own and plan.restores and _is_restored(found),
             "lost": is_own and found.state != "resolved" and found.repair,
-            "unknown": is_own and not self.sure,
+            "unknown": is_own and not sure,
             "by_webhook": any(actor.type == "webhook" for actor in found.actors),
             "recreation": found.detector == "recreation",
-            "aks": any("admissionsenforcer" in (one.name, one.field_manager) for one in self.sure),
+            "aks": any("admissionsenforcer" in (actor.name, actor.field_manager) for actor in sure),
             "rancher": any(
                 pointer.endswith("/field.cattle.io~1publicEndpoints") for pointer in pointers
             ),
@@ -395,17 +397,17 @@ class _About(NamedTuple):
         if kind in _NO_ACTORS:
             yield {}, self.trials.restored
             return
-        mine = [one for one in self.sure if self._kind(one) == kind]
+        mine = [actor for actor in self.sure if self._kind(actor) == kind]
         if kind in _CALLED:
             yield from map(self._called, mine)
             return
-        writers = [one for one in self.sure if one.type not in _CALLED]
+        writers = [actor for actor in self.sure if actor.type not in _CALLED]
         kinds = {self._kind(writer) for writer in writers}
         fought = self.plan.fights and len(writers) > 1
         stays = {writer.name: self.trials.stays(writer) for writer in writers}
-        mine.sort(key=lambda one: fought and stays[one.name])
-        is_one = mine and kind in _TOGETHER and not (fought and kind == "program")
-        for at, who in enumerate([mine] if is_one else [[one] for one in mine]):
+        mine.sort(key=lambda writer: fought and stays[writer.name])
+        is_joint = mine and kind in _TOGETHER and not (fought and kind == "program")
+        for at, who in enumerate([mine] if is_joint else [[actor] for actor in mine]):
             others = [writer for writer in writers if writer not in who]
             stop = _stop_command(who[0])
             names = {
@@ -477,8 +479,8 @@ class _About(NamedTuple):
         Each is tested before: an index may be another one by now. A rule for other kinds as well
         keeps its operations.
         """
-        within = [one for one in self.registered if one.configuration == configuration]
-        at = next((at for at, one in enumerate(within) if one.webhook == webhook), None)
+        within = [entry for entry in self.registered if entry.configuration == configuration]
+        at = next((at for at, entry in enumerate(within) if entry.webhook == webhook), None)
         rules = enumerate(() if at is None else within[at].match.rules)
         resource = self.found.subject.resource
         is_status = scope == "status"
@@ -487,7 +489,7 @@ class _About(NamedTuple):
         found: list[dict[str, Any]] = []
         for number, rule in reversed([*rules]):
             path, named = f"/webhooks/{at}/rules/{number}", list(rule.get(key) or ())
-            below, rest = f"{path}/{key}", [one for one in named if one not in less]
+            below, rest = f"{path}/{key}", [value for value in named if value not in less]
             replaced = {"op": "replace", "path": below, "value": rest}
             if not is_status and rule.get("resources") != [resource]:
                 return []
@@ -525,7 +527,7 @@ def _is_restored(found: Finding) -> bool:
 
     An older number is no cleared one, and who leaves the value as it was has not cleared it.
     """
-    known = [one["observedGeneration"] for one in found.evidence if "observedGeneration" in one]
+    known = [sign["observedGeneration"] for sign in found.evidence if "observedGeneration" in sign]
     is_cleared = not any(known[-1:]) and any(actor.type == "webhook" for actor in found.actors)
     is_about_it = any(path.endswith("/observedGeneration") for path in found.paths)
     return is_about_it and (is_cleared or found.detector != "observed-generation-stalled")
@@ -559,13 +561,13 @@ def repair_command(where: FoundObject, subresource: str, damage: Damage) -> str:
     is JSON jq reads as what it says: no type of a condition becomes a filter.
     """
     texts = load_advice().repairs
-    known = (one for one in damage.lost if generation_number(one.value) is not None)
-    lost = [(one.condition, json_line(one.value)) for one in known]
+    known = (loss for loss in damage.lost if generation_number(loss.value) is not None)
+    lost = [(loss.condition, json_line(loss.value)) for loss in known]
     if not damage.writer or not lost:
         return ""
     sets = [
-        texts["own" if one is None else "condition"].format(type=json_line(one), value=value)
-        for one, value in lost
+        texts["own" if kind is None else "condition"].format(type=json_line(kind), value=value)
+        for kind, value in lost
     ]
     names = {
         "where": where,
@@ -573,7 +575,7 @@ def repair_command(where: FoundObject, subresource: str, damage: Damage) -> str:
         "value": lost[0][1],
         "values": " | ".join(sets),
     }
-    return _command(texts["one" if [one for one, _ in lost] == [None] else "several"], names)
+    return _command(texts["one" if [kind for kind, _ in lost] == [None] else "several"], names)
 
 
 def _stop_command(actor: Actor) -> str:
@@ -592,10 +594,10 @@ def _value(name: str, names: _Names) -> Any:
 def _filled(template: Any, names: _Names) -> Any:
     """Return a template with its names filled in; what is empty then is left out of objects."""
     if isinstance(template, dict):
-        filled = {key: _filled(one, names) for key, one in template.items()}
-        return {key: one for key, one in filled.items() if one not in ("", [])}
+        filled = {key: _filled(value, names) for key, value in template.items()}
+        return {key: value for key, value in filled.items() if value not in ("", [])}
     if isinstance(template, list):
-        return [_filled(one, names) for one in template]
+        return [_filled(item, names) for item in template]
     alone = _ONLY_A_NAME.fullmatch(template)
     return _value(alone[1], names) if alone else template.format_map(names)
 
@@ -609,12 +611,12 @@ def _command(template: str, names: _Names) -> str:
     if _ONLY_A_NAME.fullmatch(template):
         return str(_filled(template, names))
     words: list[str] = []
-    for one in template.split():
-        word, is_option = one.format_map(names), one.startswith("-")
+    for part in template.split():
+        word, is_option = part.format_map(names), part.startswith("-")
         if not word.isprintable() or (word.startswith("-") and not is_option):
             return ""
         if word and not (is_option and word.endswith("=")):
-            words.append(word if one == "|" else shlex.quote(word))
+            words.append(word if part == "|" else shlex.quote(word))
         elif words[-1].startswith("-"):
             words.pop()
     return " ".join(words)

@@ -151,11 +151,11 @@ class ObjectHistory(msgspec.Struct, gc=False):
     def shows(self, write: Write) -> bool:
         """Whether the same came of the same requester upon the same version a moment ago."""
         return any(
-            one.requester == write.requester
-            and (one.base, one.subresource, one.state_after, one.metadata_after)
+            earlier.requester == write.requester
+            and (earlier.base, earlier.subresource, earlier.state_after, earlier.metadata_after)
             == (write.base, write.subresource, write.state_after, write.metadata_after)
-            and write.time - one.time < SECONDS_AT_ONCE
-            for one in self.writes
+            and write.time - earlier.time < SECONDS_AT_ONCE
+            for earlier in self.writes
         )
 
     def _set_writes(self, writes: Iterable[Write]) -> None:
@@ -245,8 +245,8 @@ class History:
             last = oldest.unconfirmed
             if last is not None and last.writes_more:
                 self._add_slow(name, last)
-            for some in self._with_leaves:
-                some.pop(name, None)
+            for objects in self._with_leaves:
+                objects.pop(name, None)
             self.records -= oldest.records
             self.leaves -= oldest.leaves
 
@@ -256,11 +256,11 @@ class History:
         user = write.requester.user
         leaves = _leaves_of(write) if slow or writer not in {"", user} else set[Path]()
         if 0 < len(leaves) <= _MOST_LEAVES_OF_SLOW:
-            kept = [one for one in slow if one.time > write.time - SECONDS_SLOW]
+            kept = [stored for stored in slow if stored.time > write.time - SECONDS_SLOW]
             if kept and kept[-1].requester.user == user and _leaves_of(kept[-1]) == leaves:
                 kept.pop()
             slow = (*kept[1 - SLOW_WRITES_OF_AN_OBJECT :], write)
-        self._slow.put(name, (user, slow), sum([one.records + one.leaves for one in slow]))
+        self._slow.put(name, (user, slow), sum([stored.records + stored.leaves for stored in slow]))
         return slow if slow and slow[-1] is write else ()
 
     def _forget_leaves_but_of(self, name: str, past: ObjectHistory) -> None:
@@ -282,7 +282,7 @@ class History:
 
 
 def _leaves_of(write: Write) -> set[Path]:
-    return {one.key for diff in (write.content.admitted, write.metadata.admitted) for one in diff}
+    return {change.key for change in (*write.content.admitted, *write.metadata.admitted)}
 
 
 def _interned(where: ObjectKey) -> ObjectKey:

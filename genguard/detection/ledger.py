@@ -74,7 +74,7 @@ class Ledger:
         """By how many seconds the time of day is ahead of the times given here."""
 
     def _all(self) -> Iterator[FindingState]:
-        return (one for some in self._about.values() for one in some.values())
+        return (entry for entries in self._about.values() for entry in entries.values())
 
     def tell_time(self, now: float, ahead: float) -> None:
         """Take in what time it is, and show and save times by a time of day that is ahead of it."""
@@ -208,7 +208,7 @@ class Ledger:
             state for state in self._all() if state.state == "resolved" and state.last > oldest
         )
         latest = nlargest(_MOST_RESOLVED, over, key=attrgetter("last"))
-        return [*(one for one in order if one.state != "resolved"), *latest]
+        return [*(entry for entry in order if entry.state != "resolved"), *latest]
 
     def content(self, entry: FindingState, *, is_brief: bool = False) -> bytes:
         """Return a finding as it is saved, by the time of day; if brief, without its examples."""
@@ -271,11 +271,11 @@ class Ledger:
             return
         last_first = self._in_order(MOST_BYTES)[::-1]
         for is_over, gives_way in ((True, self._drop), (False, self._shorten), (False, self._drop)):
-            for one in last_first:
+            for entry in last_first:
                 if self.bytes <= MOST_BYTES - MOST_BYTES // _FREED:
                     return
-                if (one.state == "resolved") is is_over:
-                    gives_way(one)
+                if (entry.state == "resolved") is is_over:
+                    gives_way(entry)
 
     def _in_order(self, room: int) -> list[FindingState]:
         """Return all findings, those first that are to be kept in a room of so many bytes.

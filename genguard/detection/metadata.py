@@ -56,11 +56,11 @@ def created_metadata(new: ObjectMeta, earlier: Sequence[Diff], *, reads: bool) -
 def _read_maps(old: Fields, new: Fields, shows: Shows) -> Leaves:
     return tuple(
         msgspec.structs.replace(
-            one,
-            key=(*one.key[:2], digest_of(str(one.key).encode())),
-            pointer=to_pointer(one.key[:2]),
+            change,
+            key=(*change.key[:2], digest_of(str(change.key).encode())),
+            pointer=to_pointer(change.key[:2]),
         )
-        for one in _read(old, new, shows)
+        for change in _read(old, new, shows)
     )
 
 
@@ -73,7 +73,7 @@ def _fields(told: tuple[Any, ...]) -> Fields:
 def _read(old: Fields, new: Fields, shows: Shows) -> Leaves:
     """Return the leaves that differ; raises msgspec.MsgspecError for values of another type."""
     old_texts, new_texts = (
-        {key: raw for key, raw in one.items() if key in _TEXTS} for one in (old, new)
+        {key: raw for key, raw in fields.items() if key in _TEXTS} for fields in (old, new)
     )
     texts = changes(old_texts, new_texts, shows, within="metadata")
     is_cut = len(texts) == MOST_LEAVES

@@ -103,12 +103,12 @@ class Mutators:
         if policies is not None:
             self._unlearnt.discard("policies")
             self.policies = tuple(policies)
-        webhooks = [one for one in self.registered if not one.phase]
-        self._known = {one.name: one for one in (*webhooks, *self.policies)}
+        webhooks = [webhook for webhook in self.registered if not webhook.phase]
+        self._known = {entry.name: entry for entry in (*webhooks, *self.policies)}
         self._own: dict[str, list[Rule]] = {}
-        for one in self.registered:
-            if one.phase:
-                self._own.setdefault(one.phase, []).extend(one.match.rules)
+        for webhook in self.registered:
+            if webhook.phase:
+                self._own.setdefault(webhook.phase, []).extend(webhook.match.rules)
         self._reads_names = any(
             rule.get("resourceNames") for other in self.others for rule in other.match.rules
         )
@@ -132,24 +132,26 @@ class Mutators:
 
         Selectors and conditions are not read: it may name too many, and never too few.
         """
-        return tuple(name for name, some in self._of(writes.group) if may_match(some, writes))
+        return tuple(name for name, rules in self._of(writes.group) if may_match(rules, writes))
 
     def _of_group(self, group: str) -> Sequence[tuple[str, Sequence[Rule]]]:
         any_write = Writes(group, "*/*", EVERYTHING)
-        known = ((name, one.match.rules) for name, one in self._known.items())
+        known = ((name, entry.match.rules) for name, entry in self._known.items())
         return [(name, rules) for name, rules in known if may_match(rules, any_write)]
 
     def acting(self, write: Matched) -> Acting:
         """Return what rules and selectors say of such a write."""
         found = [other for other in self.others if other.covers(write) is not Truth.FALSE]
-        again = [one for one in found if one.reinvoked]
-        called = Called(tuple(one.name for one in found), tuple(one.name for one in again))
+        again = [other for other in found if other.reinvoked]
+        called = Called(tuple(other.name for other in found), tuple(other.name for other in again))
         if self.may_change(write.writes):
             return called, ()
         # Only where genguard's own registrations are known.
-        own = ((one, self._own.get(f"/{one}")) for one in _MUTATING)
+        own = ((phase, self._own.get(f"/{phase}")) for phase in _MUTATING)
         return called, tuple(
-            one for one, rules in own if rules is not None and not may_match(rules, write.writes)
+            phase
+            for phase, rules in own
+            if rules is not None and not may_match(rules, write.writes)
         )
 
     def acting_in(self, phase: Phase, request: AdmissionRequest) -> Acting:
@@ -160,7 +162,7 @@ class Mutators:
         if self.named is not None or phase is Phase.INTENT or not (self.others or self._own):
             return self.named or NOBODY, ()
         called, unseen = self._acting_on(request)
-        return called, tuple(one for one in unseen if one is not phase)
+        return called, tuple(other for other in unseen if other is not phase)
 
     def may_act(self, request: AdmissionRequest, where: ResourceKind) -> bool:
         """Whether webhooks may change such a request, or have changed one where none are known."""
@@ -191,12 +193,12 @@ class Mutators:
         Conditions take ten times what the rest of a review takes. So they are asked only where
         somebody has changed a write before: of the first one nobody is ruled out.
         """
-        asked = self._conditional_in(request)
-        return tuple(one.name for one, _, met in self._held(asked, request) if met is Truth.FALSE)
+        held = self._held(self._conditional_in(request), request)
+        return tuple(webhook.name for webhook, _, met in held if met is Truth.FALSE)
 
     def asks_conditions(self, request: AdmissionRequest) -> bool:
         """Whether `unmet_in` or `policies_in` may have conditions evaluated, which takes long."""
-        return any(one.conditions for one in (*self.policies, *self._conditional_in(request)))
+        return any(entry.conditions for entry in (*self.policies, *self._conditional_in(request)))
 
     def _conditional_in(self, request: AdmissionRequest) -> Sequence[Registration]:
         wire = request.wire
@@ -208,34 +210,34 @@ class Mutators:
     def policies_in(self, request: AdmissionRequest) -> tuple[Acted, ...]:
         """Return the policies that may have acted on a request."""
         found = [
-            Acted(one.name, every((covers, met)) is Truth.TRUE)
-            for one, covers, met in self._held(self.policies, request)
+            Acted(policy.name, every((covers, met)) is Truth.TRUE)
+            for policy, covers, met in self._held(self.policies, request)
             # What the object was before it acted is not seen.
-            if met is not Truth.FALSE or one.reads_object
+            if met is not Truth.FALSE or policy.reads_object
         ]
         return tuple(found[:_MOST_POLICIES])
 
     def _held(
-        self, some: Sequence[Registration], request: AdmissionRequest
+        self, entries: Sequence[Registration], request: AdmissionRequest
     ) -> Iterator[tuple[Registration, Truth, Truth]]:
         """Yield those that cover a request, whether they do, and whether all conditions are met.
 
         One that is false decides. Conditions see the object in the version that a rule names: in
         another nobody knows. Source: apiserver pkg/admission/plugin/webhook/matchconditions.
         """
-        if not some:
+        if not entries:
             return
         write = matched(request)
         asked = [
-            (registration, covers, registration.match.is_exact(write))
-            for registration in some
-            if (covers := registration.covers(write)) is not Truth.FALSE
+            (entry, covers, entry.match.is_exact(write))
+            for entry in entries
+            if (covers := entry.covers(write)) is not Truth.FALSE
         ]
-        read = [text for one, _, is_exact in asked if is_exact for text in one.conditions]
+        read = [text for entry, _, is_exact in asked if is_exact for text in entry.conditions]
         truths = self.conditions.evaluate(read, request) if self.conditions else {}
-        for one, covers, is_exact in asked:
-            met = every(truths.get(text, Truth.UNKNOWN) for text in one.conditions)
-            yield one, covers, met if is_exact else Truth.UNKNOWN
+        for entry, covers, is_exact in asked:
+            met = every(truths.get(text, Truth.UNKNOWN) for text in entry.conditions)
+            yield entry, covers, met if is_exact else Truth.UNKNOWN
 
     def sets(self, name: str, pointers: Iterable[str]) -> bool:
         """Whether a policy visibly sets a field at any of these JSON Pointers."""
@@ -289,9 +291,9 @@ def _stands_out(first: _Score, second: _Score) -> bool:
     """Whether a score is lower by more than chance would make."""
     if first[0] != second[0]:
         return True
-    for one, other in zip(first[1:3], second[1:3], strict=True):
-        if one != other:
-            return other >= _TIMES * one + _FEW
+    for count, other in zip(first[1:3], second[1:3], strict=True):
+        if count != other:
+            return other >= _TIMES * count + _FEW
     return first[3] == second[3] and first[4] < second[4]
 
 

@@ -101,11 +101,11 @@ def signal(
 
 def own(write: Write, writes: Sequence[Write], seconds: float = inf) -> Iterator[Write]:
     """Yield what the requester of a write wrote in the last seconds, the newest first."""
-    for one in reversed(writes):
-        if one.time <= write.time - seconds:
+    for earlier in reversed(writes):
+        if earlier.time <= write.time - seconds:
             return
-        if one.requester.user == write.requester.user:
-            yield one
+        if earlier.requester.user == write.requester.user:
+            yield earlier
 
 
 Answers = Iterator[tuple[Declared, Signal]]
@@ -151,7 +151,7 @@ def judge(whole: Question, write: Write, history: History) -> Found:
     found = ask(_events(whole, write, history))
     if Phase.OUTCOME in write.missing:
         # It may have been refused. What other webhooks did is true anyway.
-        return (one for one in found if one[1].blame is Blame.OTHERS)
+        return (answer for answer in found if answer[1].blame is Blame.OTHERS)
     return found
 
 

@@ -100,7 +100,7 @@ def _created(
     compared = compare({}, fields, known) if compares else Diff(*digests({}, fields))
     told = [seen.compared_metadata for seen in earlier if seen.compared_metadata is not None]
     # An attempt, or a phase, before this one may be without leaves, though it has metadata.
-    reads = was_refused and (is_intent or all(one.changes for one in told if one))
+    reads = was_refused and (is_intent or all(diff.changes for diff in told if diff))
     metadata = created_metadata(new.metadata, told, reads=reads)
     attempt = compared.after
     if key.resource_version:

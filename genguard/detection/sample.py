@@ -71,7 +71,7 @@ class ShownField(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def text(self) -> str:
         """The values in the order of time, each where it is another than the one before."""
-        return " → ".join(one.text for one, _ in groupby(filter(None, self.states)))
+        return " → ".join(state.text for state, _ in groupby(filter(None, self.states)))
 
     @property
     def is_changed_by_webhooks(self) -> bool:
@@ -145,9 +145,9 @@ def sample_of(write: Write, first: Sequence[str]) -> bytes | None:
     """
     pointers = frozenset(first)
     found = sorted(values_of(write, {}), key=lambda field: _rank(field, pointers))
-    sizes = accumulate(len(_encoder.encode(one)) for one in found[:MOST_FIELDS])
+    sizes = accumulate(len(_encoder.encode(field)) for field in found[:MOST_FIELDS])
     room = MOST_BYTES - _BYTES_OF_HEAD
-    kept = [one for one, size in zip(found, sizes, strict=False) if size <= room]
+    kept = [field for field, size in zip(found, sizes, strict=False) if size <= room]
     if not kept:
         return None
     time, by, more = rfc3339(write.time), write.requester, len(found) - len(kept)
@@ -178,7 +178,7 @@ def values_of(write: Write, letters: Letters) -> Iterator[ShownField]:
     """
     known: set[Path] = set()
     is_creation, made = write.operation is Operation.CREATE, write.metadata.webhook or ()
-    told = {one.key for one in made} if is_creation else None
+    told = {change.key for change in made} if is_creation else None
     for part, only in ((write.content, None), (write.metadata, told)):
         for key, pointer, cells in _rows(part, is_stored=write.has_outcome):
             # The annotations of a Deployment are in both parts.
@@ -202,8 +202,8 @@ def _rows(
         at = next(side[key] for side in sides if side and key in side)
         before = at.before, at.shown_before
         sent = left = _next(asked, key, before)
-        for one in rounds:
-            left = _next(one, key, left)
+        for changes in rounds:
+            left = _next(changes, key, left)
         yield key, at.pointer, (before, sent, left, _next(came, key, before) if is_stored else None)
 
 
@@ -244,7 +244,7 @@ def shown_diff(raw: bytes) -> WriteDiff | None:
         return None
     changed = [field for field in sample.fields if field.is_changed_by_webhooks]
     # Of an item of a set no operation can be told.
-    patch = tuple(_operation(one) for one in changed if one.path not in _SETS)
+    patch = tuple(_operation(field) for field in changed if field.path not in _SETS)
     return msgspec.structs.replace(sample, patch=patch)
 
 

@@ -79,7 +79,7 @@ class Tally:
         if not names or write.content.webhook is None or is_unknown:
             return
         steps = _steps(write.of_webhooks()[:_MOST_LEAVES]) if write.is_mutated else {}
-        who = {one: write.called.about((at,), again=False)[0] for one, at in steps.items()}
+        who = {step: write.called.about((at,), again=False)[0] for step, at in steps.items()}
         place = write.operation, write.kind
         for name in names:
             key = name, *place
@@ -89,10 +89,10 @@ class Tally:
                     continue
                 count = self._counts[key] = _Count()
             count.called += 1
-            mine = [one for one, may in who.items() if name in may]
+            mine = [step for step, may in who.items() if name in may]
             if mine:
                 count.changed += 1
-                count.shared += any(len(who[one]) > 1 for one in mine)
+                count.shared += any(len(who[step]) > 1 for step in mine)
                 for step in mine:
                     count_often(count.fields, step, _MOST_FIELDS)
 

@@ -246,9 +246,9 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def records(self) -> int:
         """Return how many writes it counts as there: one, and more with a large status."""
         seen = {
-            id(one): one
-            for one in (
+            id(observed): observed
+            for observed in (
                 self.observed_before, self.observed_asked, self.observed_sent, self.observed_after
             )
         }  # fmt: skip
-        return 1 + sum([one.size for one in seen.values()]) // BYTES_OF_RECORD
+        return 1 + sum([observed.size for observed in seen.values()]) // BYTES_OF_RECORD
