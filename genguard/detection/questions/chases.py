@@ -85,7 +85,7 @@ class Chases(Question):
         before = reversed(self._latest) if is_back else iter(())
         between = [Counter(iter(before.__next__, name)) for _ in range(_TURNS)]
         self._latest.append(name)
-        once = (one for one in between[0] if all(each[one] == 1 for each in between))
+        once = (other for other in between[0] if all(each[other] == 1 for each in between))
         others = map(self._history.find, once)
         return [other for other in others if other and len(_moves(other)) >= _MOVES_BEFORE]
 
@@ -97,7 +97,7 @@ def _is_move(write: Write) -> bool:
     changes = write.content.admitted.changes
     if _moves_state(write) and (not changes or not all(change.holds_time for change in changes)):
         return True
-    return any(not one.holds_time for one in write.metadata.admitted)
+    return any(not change.holds_time for change in write.metadata.admitted)
 
 
 def _moves_state(write: Write) -> bool:
@@ -141,15 +141,15 @@ def _unrelated(mine: ObjectHistory, others: Sequence[ObjectHistory]) -> list[Obj
 
 def _chased(write: Write, mine: Sequence[Write], theirs: Sequence[Write]) -> Answers:
     """Yield a signal for two objects that chase each other, of the one whose name is the first."""
-    one, other = write.requester, theirs[-1].requester
-    if one.user == other.user or write.object >= theirs[-1].object:
+    who, other = write.requester, theirs[-1].requester
+    if who.user == other.user or write.object >= theirs[-1].object:
         return
     run = _by_turns(mine, theirs)
     if _is_chase(run):
         where = _told(theirs[-1].object)
-        said = f"{one.user} and {other.user} chase each other: the one writes"
+        said = f"{who.user} and {other.user} chase each other: the one writes"
         said += f" {_told(write.object)}, the other {where}, {len(run) // 2} times by turns"
-        more = {"requesters": (one, other), "evidence": {"other": where, "otherUser": other.user}}
+        more = {"requesters": (who, other), "evidence": {"other": where, "otherUser": other.user}}
         about = *write.pointers(), *write.metadata.admitted
         yield signal(LOOP, write, Blame.REQUESTER, about, said, **more)
 
@@ -160,7 +160,7 @@ def _by_turns(mine: Sequence[Write], theirs: Sequence[Write]) -> list[Write]:
     The first and the last are mine, the second is theirs, and so on.
     """
     before = [(write.time, 1, write) for write in theirs if write.time < mine[-1].time]
-    both = sorted([*before, *((write.time, 0, write) for write in mine)], key=lambda one: one[:2])
+    both = sorted([*before, *((write.time, 0, write) for write in mine)], key=lambda move: move[:2])
     run = [both.pop()]
     while both and both[-1][1] != run[-1][1]:
         run.append(both.pop())
@@ -171,7 +171,7 @@ def _by_turns(mine: Sequence[Write], theirs: Sequence[Write]) -> list[Write]:
 
 def _gaps(moves: Sequence[Write]) -> list[float]:
     """Return the seconds between moves: from mine to theirs, from theirs to mine, and so on."""
-    return [later.time - one.time for one, later in pairwise(moves)]
+    return [later.time - earlier.time for earlier, later in pairwise(moves)]
 
 
 def _steady(gaps: Sequence[float]) -> int:
@@ -215,7 +215,7 @@ def _made(move: Write) -> list[Digest]:
 
 def _is_new(made: _Digests) -> bool:
     """Whether no value came back, of those that were compared."""
-    compared = [tuple(one) for one in made if one]
+    compared = [tuple(values) for values in made if values]
     return len(compared) >= _COMPARED and len({*compared}) == len(compared)
 
 
@@ -234,8 +234,8 @@ def _write_what_they_saw(run: Sequence[Write], made: _Digests) -> bool:
 
 
 def _are_often_in(reached: _Digests, made: _Digests) -> bool:
-    pairs = [(set(one), other) for one, other in zip(reached, made, strict=False) if other]
-    compared = [not one.isdisjoint(other) for one, other in pairs]
+    pairs = [(set(seen), other) for seen, other in zip(reached, made, strict=False) if other]
+    compared = [not seen.isdisjoint(other) for seen, other in pairs]
     return sum(compared) >= max(_OFTEN * len(compared), _COMPARED)
 
 
@@ -247,12 +247,12 @@ def _is_timer(moves: Sequence[Write]) -> bool:
 
 def _goes_with(gaps: Sequence[float], next_gaps: Sequence[float]) -> bool:
     """Whether the one does not make up for the other: then it begins when the other ends."""
-    one, other = pstdev(gaps), pstdev(next_gaps)
-    if min(one, other) < _SECONDS_MEASURED or max(one, other) > _AS_UNSTEADY * min(one, other):
+    least, most = sorted((pstdev(gaps), pstdev(next_gaps)))
+    if least < _SECONDS_MEASURED or most > _AS_UNSTEADY * least:
         return False
     return correlation(gaps, next_gaps) > _MAKES_UP
 
 
 def _told(where: ObjectKey) -> str:
-    names = "/".join(one for one in (where.namespace, where.name) if one)
+    names = "/".join(filter(None, (where.namespace, where.name)))
     return f"{where.resource} {names}"

@@ -88,7 +88,7 @@ class Children(Question):
         known = self._rejected.get(write.owner) if is_told else None
         if known is None:
             return
-        phases = [one.after for one in write.content.sent if one.key == _PHASE]
+        phases = [change.after for change in write.content.sent if change.key == _PHASE]
         if not phases:
             return
         known.count = known.count + 1 if phases == [_FAILED] else 0
@@ -146,5 +146,5 @@ def _are_alike(found: _Series | None, write: Write) -> bool:
     """Whether the same is asked for as of the first one, or its name with another number."""
     if found is None or found.asked == write.state_before:
         return True
-    names = (one.rstrip("0123456789") for one in (found.where.name, write.object.name))
+    names = (name.rstrip("0123456789") for name in (found.where.name, write.object.name))
     return len({*names}) == 1

@@ -55,8 +55,8 @@ def _lost_of_status(write: Write, past: ObjectHistory) -> Answers:
     is_unseen = write.content.requested is None
     for found in (CLEARED, CLOBBERED, TERMINATING) if changed or gone or is_unseen else ():
         what = "observedGeneration value(s)" if found is CLEARED else "status field(s)"
-        setters = {one: last.get(one.key, user) for one in gone.get(found, ())}
-        theirs = {one: setter for one, setter in setters.items() if setter != user}
+        setters = {change: last.get(change.key, user) for change in gone.get(found, ())}
+        theirs = {change: setter for change, setter in setters.items() if setter != user}
         if lost := changed.get(found):
             did = "cleared" if found is CLEARED else "changed"
             said = f"another webhook {did} {len(lost)} {what} that {user} sent"
@@ -66,17 +66,17 @@ def _lost_of_status(write: Write, past: ObjectHistory) -> Answers:
             said = f"{user} dropped {len(theirs)} {what} that {users} had set"
             # People approve now and then, loops hurry.
             before = own(write, past.earlier, _SECONDS)
-            hurries = any(found in _lost(one.content.sent, is_gone=True) for one in before)
+            hurries = any(found in _lost(earlier.content.sent, is_gone=True) for earlier in before)
             numbers = lost_values(write.observed_before, write.observed_after)
             damage = Damage(numbers) if found is CLEARED and numbers else None
             more = {"minor": found is CLOBBERED and not hurries, "damage": damage}
             yield signal(found, write, Blame.of(write.content), theirs, said, **more)
         elif found is CLEARED and is_unseen:
             ends = write.observed_asked, write.observed_after
-            back, left = ([*restorations(write.observed_before, one)] for one in ends)
+            back, left = ([*restorations(write.observed_before, end)] for end in ends)
             if len(back) > len(left):
                 said = f"a write of {user} lost {len(back)} {what}, put back since"
-                paths = [to_pointer(one.path) for one in back]
+                paths = [to_pointer(restored.path) for restored in back]
                 yield signal(found, write, Blame.EITHER, paths, said, requesters=())
 
 
@@ -116,13 +116,13 @@ def _damage(found: Declared, lost: Sequence[Change], write: Write) -> dict[str, 
     if found is CLEARED:
         user, asked = write.requester.user, write.observed_asked
         left = {"damage": write.observed_after, "averted": write.observed_sent}
-        return {key: Damage(lost_values(asked, one), user) or None for key, one in left.items()}
+        return {key: Damage(lost_values(asked, end), user) or None for key, end in left.items()}
     # What a write stores as it was is no change of it.
-    unchanged = {one.key: one.before for one in write.content.requested or ()}
+    unchanged = {change.key: change.before for change in write.content.requested or ()}
     stored = unchanged | values(write.content.admitted)
     meant = [change for change in lost if change.removed or change.key[1:2] == ("conditions",)]
-    ends = [(one, stored.get(one.key, one.before)) for one in meant[:MOST_LOST]]
-    fields = tuple(LostField(one.key, end) for one, end in ends if end != one.before)
+    ends = [(change, stored.get(change.key, change.before)) for change in meant[:MOST_LOST]]
+    fields = tuple(LostField(change.key, end) for change, end in ends if end != change.before)
     return {"damage": Damage(fields=fields) or None}
 
 
@@ -143,7 +143,7 @@ def _lost_of_metadata(write: Write, past: ObjectHistory) -> Answers:
     if setters:
         users = " and ".join(dict.fromkeys(setters.values()))
         said = f"another webhook changed {len(setters)} field(s) of metadata that {users} had set"
-        minor = not turned and not any(_is_lost(*one, write, past) for one in lost)
+        minor = not turned and not any(_is_lost(*pair, write, past) for pair in lost)
         yield signal(METADATA, write, Blame.OTHERS, setters, said, minor=minor)
 
 
@@ -165,16 +165,16 @@ def _turned_back(write: Write, past: ObjectHistory) -> dict[Change, str]:
     """What webhooks turned back once more although the write does not ask for it, and whose."""
     asked, net = values(write.metadata.requested), values(write.metadata.admitted)
     made = [
-        one
-        for one in write.metadata.webhook or ()
-        if one.key in net and one.key not in asked and one.before is not None
-        if not (one.removed and one.key[1] == ANNOTATIONS)
+        change
+        for change in write.metadata.webhook or ()
+        if change.key in net and change.key not in asked and change.before is not None
+        if not (change.removed and change.key[1] == ANNOTATIONS)
     ]
     turns = changes_of(made, (*past.stored, write), webhooks=True) if made else {}
-    fought = {one: fighters(turns.get(one.key, ())) for one in made}
+    fought = {change: fighters(turns.get(change.key, ())) for change in made}
     return {
-        one: next(setter.user for setter in each if setter is not WEBHOOK)
-        for one, each in fought.items()
+        change: next(setter.user for setter in each if setter is not WEBHOOK)
+        for change, each in fought.items()
         if WEBHOOK in each
     }
 
@@ -199,17 +199,19 @@ def _not_kept(write: Write, past: ObjectHistory) -> Answers:
     if not is_meant or write.subresource or write.content.webhook or not (asked := _asked(write)):
         return
     oldest = write.time - _SECONDS_NOT_KEPT
-    stored = [one for one in past.stored if is_stored and one.counted and one.time > oldest]
+    stored = [kept for kept in past.stored if is_stored and kept.counted and kept.time > oldest]
     among = stored[:-1] if is_stored else past.earlier
-    asking = (one for one in own(write, among, _SECONDS_NOT_KEPT) if not one.subresource)
+    asking = (
+        earlier for earlier in own(write, among, _SECONDS_NOT_KEPT) if not earlier.subresource
+    )
     mine = [*islice(filter(_asked, asking), _EARLIER)]
     if len(mine) < _EARLIER:
         return
-    jumps = [one.generation_after != two.generation_before for one, two in pairwise(stored)]
-    since = (one for one in stored if one.time >= mine[-1].time)
-    taken = {(one.key, one.after, one.before) for each in since for one in each.content.admitted}
+    jumps = [was.generation_after != now.generation_before for was, now in pairwise(stored)]
+    since = (kept.content.admitted for kept in stored if kept.time >= mine[-1].time)
+    taken = {(change.key, change.after, change.before) for diff in since for change in diff}
     again = (asked.keys() - taken).intersection(*map(_asked, mine))
-    lost = [one for step, one in asked.items() if step in again]
+    lost = [change for step, change in asked.items() if step in again]
     if lost and 2 * sum(jumps) <= len(jumps):
         of, user, version = write.object, write.requester.user, write.object.version
         said = f"{user} asks again and again for {field_names(lost, of)}, in version {version}: "
@@ -224,11 +226,11 @@ _Step = tuple[Path, Digest | None, Digest | None]
 def _asked(write: Write) -> dict[_Step, Change]:
     """Return the fields that a write asks for, by what it makes of what."""
     asked = [
-        one
-        for one in write.content.requested or ()
-        if one.key[0] not in ("status", "metadata") and not (one.holds_time or one.removed)
+        change
+        for change in write.content.requested or ()
+        if change.key[0] not in ("status", "metadata") and not (change.holds_time or change.removed)
     ]
-    return {(one.key, one.before, one.after): one for one in asked[:_MOST_LEAVES]}
+    return {(change.key, change.before, change.after): change for change in asked[:_MOST_LEAVES]}
 
 
 class Lost(Question):

@@ -45,14 +45,17 @@ def _stalled(write: Write, past: ObjectHistory) -> Answers:
         return
     # A PATCH that meets another write is tried again: only writes that were stored count.
     recent = filter(_speaks_of_status, (write, *reversed(past.stored)))
-    known = (one for one in recent if not one.missing or _number(one.observed_after) or _lags(one))
+    known = (
+        kept for kept in recent if not kept.missing or _number(kept.observed_after) or _lags(kept)
+    )
     observed, cleared = _number(write.observed_after), _is_cleared(write)
-    stall = [*takewhile(lambda one: _lags(one) and _number(one.observed_after) == observed, known)]
+    lagging = takewhile(_lags, known)
+    stall = [*takewhile(lambda kept: _number(kept.observed_after) == observed, lagging)]
     if len(stall) < _WRITES:
         return
     seconds, generation = write.time - stall[-1].time, write.generation_after
     is_far = generation - observed >= _STEPS
-    has_moved = len({one.generation_after for one in stall}) > 1
+    has_moved = len({kept.generation_after for kept in stall}) > 1
     if cleared:
         is_stall = is_far or seconds >= _SECONDS
     elif is_far and has_moved:
@@ -94,7 +97,7 @@ def _lags(write: Write) -> bool:
         return False
     observed, wanted = _number(write.observed_after), write.generation_after
     seen = write.observed_asked, write.observed_sent, write.observed_after
-    if not any(one.has_own for one in seen):
+    if not any(shown.has_own for shown in seen):
         return False  # nobody observes this kind here
     if observed >= wanted - (1 if write.status_counts else 0):
         return False
@@ -102,7 +105,7 @@ def _lags(write: Write) -> bool:
     in_conditions = [
         generation_number(condition.observed) for condition in write.observed_after.conditions
     ]
-    return _is_cleared(write) or not any((one or 0) >= wanted for one in in_conditions)
+    return _is_cleared(write) or not any((number or 0) >= wanted for number in in_conditions)
 
 
 def _ahead(write: Write, _: ObjectHistory) -> Answers:
@@ -155,25 +158,26 @@ def _of_pod(write: Write, past: ObjectHistory) -> Answers:
     """
     if write.gates is None or not write.writes_status:
         return
-    keys = [one.key[1:] for one in write.content.sent if one.key[0] == "status" and one.key[1:]]
+    sent = (change.key for change in write.content.sent)
+    keys = [key[1:] for key in sent if key[0] == "status" and key[1:]]
     items = (str(key[1]) for key in keys if key[0] == "conditions" and key[1:])
     types = {item.removeprefix("type=") for item in items}
     blame, user = Blame.of(write.content), write.requester.user
     there = (write.observed_asked if blame is Blame.REQUESTER else write.observed_after).conditions
     unobserved = [
         f"/status/conditions/{index}/observedGeneration"
-        for index, one in enumerate(there)
-        if one.type in types and not one.observed
+        for index, condition in enumerate(there)
+        if condition.type in types and not condition.observed
     ]
     if unobserved and write.observed_before.own:
         said = f"{user} sets {len(unobserved)} condition(s) of a pod without observedGeneration"
         yield signal(MISSING, write, blame, unobserved, said)
     of_others = types - NAMES["shared_conditions"].keys()
-    is_quiet = all(digest_of(one.encode()) in write.gates for one in of_others)
+    is_quiet = all(digest_of(kind.encode()) in write.gates for kind in of_others)
     quiet = NAMES["not_of_kubelet"].keys() | ({"conditions"} if is_quiet else set())
     foreign = dict.fromkeys(f"/status/{key[0]}" for key in keys if key[0] not in quiet)
     of_status = (write.requester.user for write in past.writes if write.writes_status)
-    has_kubelet = any(one.startswith(NODE_USER) for one in of_status)
+    has_kubelet = any(writer.startswith(NODE_USER) for writer in of_status)
     if foreign and user not in NAMES["control_plane"] and has_kubelet:
         what = f"{len(foreign)} field(s) in the status of a pod that are its kubelet's"
         yield signal(FOREIGN, write, blame, foreign, f"{user} writes {what}")
@@ -260,24 +264,26 @@ def _handled(write: Write, past: ObjectHistory) -> Iterator[tuple[Write, str]]:
         yield write, "backwards"
         return
     of_it = [*_status_writes(past, write.generation_after)]
-    mine = [one for one in of_it if one.requester.user == write.requester.user]
+    mine = [other for other in of_it if other.requester.user == write.requester.user]
     # Where it had been raised somebody has taken it away since.
-    ends = ((end, one) for one in of_it for end in (one.observed_before, one.observed_asked))
+    ends = (
+        (end, other) for other in of_it for end in (other.observed_before, other.observed_asked)
+    )
     if _raises(write) and not any(starmap(_is_at, ends)):
         yield write, "raised"
         if _is_alone(write) and any(map(_speaks, mine)):
             yield write, "late"
     elif after >= write.generation_after and _speaks(write):
-        earlier = [one for one in mine if _raises(one) or _speaks(one)]
-        raised = [one for one in earlier if _raises(one) and _is_alone(one)]
+        earlier = [other for other in mine if _raises(other) or _speaks(other)]
+        raised = [other for other in earlier if _raises(other) and _is_alone(other)]
         if len(earlier) == len(raised) == 1 and write.time - raised[0].time <= _EARLY_SECONDS:
             yield write, "early"
 
 
 def _status_writes(past: ObjectHistory, generation: int) -> Iterator[Write]:
     """Return the earlier status writes, the newest first, as long as they are of a generation."""
-    of_it = takewhile(lambda one: one.generation_after == generation, reversed(past.earlier))
-    return (one for one in of_it if one.touches_status)
+    of_it = takewhile(lambda write: write.generation_after == generation, reversed(past.earlier))
+    return (write for write in of_it if write.touches_status)
 
 
 def _is_at(observed: Observed, write: Write) -> bool:
@@ -300,9 +306,9 @@ def _is_alone(write: Write) -> bool:
 def _speaks(write: Write) -> bool:
     """Whether it changes a condition or the phase."""
     return any(
-        one.pointer in _PHASES
-        or (one.pointer.startswith("/status/conditions/") and one.key[-1] in _CONDITION_WORDS)
-        for one in write.content.sent
+        change.pointer in _PHASES
+        or (change.pointer.startswith("/status/conditions/") and change.key[-1] in _CONDITION_WORDS)
+        for change in write.content.sent
     )
 
 
@@ -337,10 +343,10 @@ class Numbers(Question):
             example = FoundObject(*msgspec.structs.astuple(where))
             known = self._writers.get(key) or GenerationReporting(*key, example)
             counted = {how: getattr(known, how) + 1, "example": example}
-            one = msgspec.structs.replace(known, **counted)
-            self._writers.put(key, one)
-            if what := one.told(how):
-                evidence = {"raised": one.raised, "early": one.early, "never": one.never}
+            tally = msgspec.structs.replace(known, **counted)
+            self._writers.put(key, tally)
+            if what := tally.told(how):
+                evidence = {"raised": tally.raised, "early": tally.early, "never": tally.never}
                 evidence["generation"] = of.generation_after
                 more = {"evidence": evidence, "of": of}
                 yield signal(DISHONEST, of, Blame.REQUESTER, _PATH, f"{who.user} {what}", **more)

@@ -213,7 +213,7 @@ class Recreations(Question):
         """Whether another user has made his own object again just before, in this namespace."""
         mine, namespaces = hash(seen.key.user), (seen.key.namespace, "")
         made = (self._made_again.get(hash(namespace)) for namespace in namespaces)
-        return any(one and one[0] != mine and since <= one[1] <= seen.time for one in made)
+        return any(last and last[0] != mine and since <= last[1] <= seen.time for last in made)
 
     def _delete(self, made: _Made, seen: Observation) -> Answers:
         """Take in a deletion; tell the turns, if they are more than ever before in this place."""

@@ -178,7 +178,7 @@ class Refused(Question):
         # The write before it changed something, and the object is as it was.
         if changes and earlier and write.base and earlier[-1].base == write.base:
             mine = own(write, earlier, _SECONDS_BETWEEN)
-            tries = [one.time for one in mine if _attempt(one) == _attempt(write)]
+            tries = [tried.time for tried in mine if _attempt(tried) == _attempt(write)]
             blame = Blame.OTHERS if write.content.webhook else Blame.of(write.content)
             same = len(tries), min(tries, default=write.time), _ATTEMPTS, _SECONDS_REFUSED
             yield from _told(write, blame, _NEVER_STORED, same)
@@ -293,7 +293,7 @@ def _made(write: Write) -> list[tuple[ResourceKind, str]]:
         of_metadata = write.metadata_before, write.metadata_after
         is_made = write.state_before != write.state_after or len({*of_metadata}) > 1
         return [(write.kind, "")] if is_made else []
-    return [(write.kind, one.pointer) for one in write.of_webhooks(again=False)]
+    return [(write.kind, change.pointer) for change in write.of_webhooks(again=False)]
 
 
 def _is_pod(write: Write) -> bool:

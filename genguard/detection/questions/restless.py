@@ -37,18 +37,18 @@ def _changed_by_webhook_alone(write: Write, _: ObjectHistory) -> Answers:
     if not write.counted or not made or (write.writes_status and not write.status_counts):
         return
     asked = write.content.requested
-    if asked and write.status_counts and any(one.key[0] == "status" for one in asked):
+    if asked and write.status_counts and any(change.key[0] == "status" for change in asked):
         net = values(write.content.admitted)
         made = [change for change in made if change.key[0] != "status" and change.key in net]
-        asked = diff_of(one for one in asked if one.key[0] != "status")
-    if asked and any(one.key[0] == "metadata" for one in asked):
+        asked = diff_of(change for change in asked if change.key[0] != "status")
+    if asked and any(change.key[0] == "metadata" for change in asked):
         # The annotations of a Deployment count, and ask for nothing else; they may be copied.
-        copies = {one.after for one in asked}
+        copies = {change.after for change in asked}
         others = [
             change for change in made if change.key[0] != "metadata" and change.after not in copies
         ]
         made = others or made
-        asked = diff_of(one for one in asked if not others or one.key[0] != "metadata")
+        asked = diff_of(change for change in asked if not others or change.key[0] != "metadata")
     if made and asks_nothing(asked, made):
         user = write.requester.user
         said = f"another webhook changed what counts, for which {user} had not asked"
@@ -66,13 +66,13 @@ def _chased(write: Write, past: ObjectHistory) -> Answers:
     """
     if not (write.counted and write.status_counts) or write.touches_more:
         return
-    before = [one for one in own(write, past.stored, _SECONDS) if one.counted]
-    mine = [one for one in before if not one.touches_more]
-    made = {one.generation_after for one in mine if _chases(one)}
+    before = [kept for kept in own(write, past.stored, _SECONDS) if kept.counted]
+    mine = [kept for kept in before if not kept.touches_more]
+    made = {kept.generation_after for kept in mine if _chases(kept)}
     is_long = len([*own(write, past.stored, _HOUR_SECONDS)]) > _STAMPS
-    is_progress = all(one.is_progress for one in write.content.admitted)
+    is_progress = all(change.is_progress for change in write.content.admitted)
     if _chases(write):
-        steps = [one for one in mine if _chases(one) and one.generation_before in made]
+        steps = [kept for kept in mine if _chases(kept) and kept.generation_before in made]
         if len(steps) >= _CHASES - 1:
             yield storm(write, "chases generation: each status write moves it")
     elif len(mine) >= _CHASES and not (is_long and is_progress):
@@ -115,10 +115,10 @@ def _added_again(write: Write, past: ObjectHistory) -> Answers:
     made = _added(write)
     if not made:
         return
-    lately = (one for one in reversed(past.stored) if one.time > write.time - _HOUR_SECONDS)
-    lists = (one for one in lately if any(map(_has_number, one.content.admitted)))
-    same = takewhile(lambda one: _added(one) == made, lists)
-    if len([one for one in same if one.requester.user == write.requester.user]) >= _ROW:
+    lately = (kept for kept in reversed(past.stored) if kept.time > write.time - _HOUR_SECONDS)
+    lists = (kept for kept in lately if any(map(_has_number, kept.content.admitted)))
+    same = takewhile(lambda kept: _added(kept) == made, lists)
+    if len([kept for kept in same if kept.requester.user == write.requester.user]) >= _ROW:
         what = "adds the same item to a list again and again"
         yield storm(write, what, write.content.admitted.changes)
 
@@ -148,14 +148,14 @@ def _asked_once_more(write: Write, past: ObjectHistory) -> Answers:
         return
     user, webhook = write.requester.user, write.content.webhook
     asking = filter(_asks, own(write, past.writes, _SECONDS))
-    same = [*takewhile(lambda one: one.content_hash == write.content_hash is not None, asking)]
+    same = [*takewhile(lambda other: other.content_hash == write.content_hash is not None, asking)]
     if len(same) >= _ASKED_AGAIN:
         # Of several writes upon one version all but one are refused, and tried again.
         rivals = Counter(write.base for write in past.writes if write.content.admitted)
         same = [
-            one
-            for one in same
-            if one.content.webhook or not one.content.admitted or rivals[one.base] == 1
+            other
+            for other in same
+            if other.content.webhook or not other.content.admitted or rivals[other.base] == 1
         ]
     if len(same) >= _ASKED_AGAIN and (webhook or not _is_undone(write, same[-1].time, past)):
         said = f"{user} has asked for the same status {len(same)} times, and it is not kept"
@@ -170,19 +170,19 @@ def _says_the_same(write: Write, past: ObjectHistory) -> Answers:
     or it is a lastTransitionTime, which may not move while its condition stays (k8s.io/apimachinery
     pkg/apis/meta/v1/types.go:Condition).
     """
-    is_same = next((one for one in (_only_order, _only_times) if one(write)), None)
+    is_same = next((rule for rule in (_only_order, _only_times) if rule(write)), None)
     if is_same is None:
         return
     user, about, since = write.requester.user, write.subresource, write.time - _HOUR_SECONDS
     lately = [x for x in past.stored[::-1] if x.time > since and x.subresource == about]
     # Somebody else who does so has a part in it.
-    mine = (one for one in lately if one.requester.user == user or is_same(one))
-    row = [*takewhile(lambda one: one.requester.user == user and is_same(one), mine)]
+    mine = (kept for kept in lately if kept.requester.user == user or is_same(kept))
+    row = [*takewhile(lambda kept: kept.requester.user == user and is_same(kept), mine)]
     if is_same is _only_order:
         count, what = len(row), "the order"
     else:
-        moved = [one for one in row if any(x.key[-1] == _TRANSITION for x in one.content.admitted)]
-        fast = [one for one in row if one.time > write.time - _SECONDS]
+        moved = [kept for kept in row if _TRANSITION in {x.key[-1] for x in kept.content.admitted}]
+        fast = [kept for kept in row if kept.time > write.time - _SECONDS]
         count, what = len(fast if len(fast) >= _STAMPS else moved), "times"
     if count >= _ROW:
         found = STATUS_STORM if write.writes_status else STORM
@@ -195,7 +195,7 @@ def _changes_nothing(write: Write, past: ObjectHistory) -> Answers:
     """The object is written as it is stored: nothing is stored, but each write is admitted."""
     if not _is_idle(write):
         return
-    idle = [one.time for one in own(write, past.writes, _HOUR_SECONDS) if _is_idle(one)]
+    idle = [earlier.time for earlier in own(write, past.writes, _HOUR_SECONDS) if _is_idle(earlier)]
     if len(idle) >= _IDLE:
         pace = round((len(idle) - 1) * _HOUR_SECONDS / max(idle[0] - idle[-1], 1.0))
         if pace >= _IDLE_AN_HOUR:
@@ -241,7 +241,7 @@ def _is_undone(write: Write, since: float, past: ObjectHistory) -> bool:
     theirs = (
         write for write in past.writes if write.requester.user != user and write.time >= since
     )
-    return any(keys & values(one.content.admitted) for one in filter(_asks, theirs))
+    return any(keys & values(other.content.admitted) for other in filter(_asks, theirs))
 
 
 def _only_times(write: Write) -> bool:
@@ -254,10 +254,10 @@ def _only_order(write: Write) -> bool:
     sent = write.content.sent
     if not sent.changes:
         return write.writes_status and bool(sent) and write.content_hash is None
-    moved = [one for one in sent if one.key[-1] != ORDER]
+    moved = [change for change in sent if change.key[-1] != ORDER]
     if not all(map(_has_number, moved)):
         return False
-    return Counter(one.before for one in moved) == Counter(one.after for one in moved)
+    return Counter(change.before for change in moved) == Counter(change.after for change in moved)
 
 
 def _is_not_at_rest(write: Write, _: ObjectHistory) -> Answers:

@@ -51,18 +51,18 @@ def _taken(write: Write, *, again: bool) -> Iterator[tuple[str, str, bool]]:
     if not made:
         return
     lost = {x.key: x.pointer for x in made if x.removed and x.before not in _NOTHING}
-    wanted = {one.key for one in asked if one.after is not None}
-    there = {one.key for one in made if not one.removed}
+    wanted = {change.key for change in asked if change.after is not None}
+    there = {change.key for change in made if not change.removed}
     left = {key[:n] for key in (wanted - lost.keys()) | there for n in range(len(key) + 1)}
     is_creation = write.operation is Operation.CREATE
     for key in sorted(wanted.intersection(lost), key=lost.__getitem__)[:_MOST_FIELDS]:
         depths = range(1, len(key)) if is_creation else ()
         whole = key[: next((n for n in depths if key[:n] not in left), len(key))]
-        at = next((n for n, one in enumerate(whole) if isinstance(one, int)), len(whole) - 1)
-        came = [one for one in there if one[:at] == whole[:at]]
+        at = next((n for n, part in enumerate(whole) if isinstance(part, int)), len(whole) - 1)
+        came = [path for path in there if path[:at] == whole[:at]]
         if key[0] not in ("status", "metadata") and not (came and isinstance(whole[at], int)):
             pointer = "/".join(lost[key].split("/")[: len(whole) + 1])
-            field = "/".join("*" if one.isdecimal() else one for one in pointer.split("/"))
+            field = "/".join("*" if part.isdecimal() else part for part in pointer.split("/"))
             yield pointer, field, _may_be_replaced(whole, key, came, wanted)
 
 
@@ -73,9 +73,9 @@ def _may_be_replaced(whole: Path, key: Path, came: Sequence[Path], wanted: set[P
     object, as another handler of a probe.
     """
     above = len(whole) - 1
-    beside = {one[: above + 1] for one in wanted if one[:above] == whole[:above]}
+    beside = {path[: above + 1] for path in wanted if path[:above] == whole[:above]}
     is_item = "#" in str(whole[above])
-    new = (one for one in came if len(one) > above + 1 and one[: above + 1] not in beside)
+    new = (path for path in came if len(path) > above + 1 and path[: above + 1] not in beside)
     return bool(came) and (is_item or len(beside) <= _FEW or (len(key) > above + 1 and any(new)))
 
 

@@ -105,12 +105,12 @@ def turned(
     for part in (write.content, write.metadata):
         found = [change for change in part.admitted.changes if keys is None or change.key in keys]
         made = (*(part.webhook or ()), *part.reinvocation) if found and part.is_mutated else ()
-        theirs = {one.key for one in made}
+        theirs = {change.key for change in made}
         if theirs:
-            theirs -= {one.key for one in part.sent if one.after is not None}
-        for one in found:
-            if part is write.metadata or one.key[0] != "metadata":
-                yield one, WEBHOOK if one.key in theirs else write.requester
+            theirs -= {change.key for change in part.sent if change.after is not None}
+        for change in found:
+            if part is write.metadata or change.key[0] != "metadata":
+                yield change, WEBHOOK if change.key in theirs else write.requester
 
 
 def changes_of(
@@ -127,7 +127,7 @@ def changes_of(
                 series[change.key].append(
                     ValueChange(change.before, change.after, who, write.time, change)
                 )
-    return {key: some[::-1] for key, some in series.items()}
+    return {key: changes[::-1] for key, changes in series.items()}
 
 
 def fighters(series: Sequence[ValueChange]) -> list[Requester]:
@@ -193,17 +193,17 @@ def _turned_back(write: Write, past: ObjectHistory) -> Answers:
         return  # it is the first one
     meant: dict[Declared, list[Change]] = {}
     of_place = _of_place(write.content.admitted) if known > _CHANGES_OF_HANDS else None
-    for one, who in turned(write):
-        part = _PARTS.get(one.key[0], SPEC)
-        is_meant = not one.holds_time
+    for change, who in turned(write):
+        part = _PARTS.get(change.key[0], SPEC)
+        is_meant = not change.holds_time
         if part is OSCILLATION:
-            is_meant = of_place is not None and one.key not in of_place
+            is_meant = of_place is not None and change.key not in of_place
         if is_meant and who is not WEBHOOK:
-            meant.setdefault(part, []).append(one)
+            meant.setdefault(part, []).append(change)
     is_slow = len(slow) >= _SLOW_TURNS and write.time - slow[-_SLOW_TURNS].time > _HASTE_SECONDS
     for part, changes in meant.items():
         seconds = _SECONDS_OF_STATUS if part is OSCILLATION else _SECONDS
-        recent = [one for one in past.stored if one.time >= write.time - seconds]
+        recent = [kept for kept in past.stored if kept.time >= write.time - seconds]
         found = [*_fight(part, write, changes, slow, is_slow=True)] if is_slow else []
         found = found or [*_fight(part, write, changes, recent)]
         found = found or [*_alone(part, write, changes, recent, past)]
@@ -221,10 +221,10 @@ def _of_place(changes: Diff) -> set[Path]:
         )
         beside[change.key[:at], change.key[at + 1 :]].append(change)
     found = set()
-    for some in beside.values():
-        if any(one.added or one.removed for one in some):
-            old, new = {None, *(x.before for x in some)}, {None, *(x.after for x in some)}
-            found |= {x.key for x in some if x.before in new or x.after in old}
+    for leaves in beside.values():
+        if any(leaf.added or leaf.removed for leaf in leaves):
+            old, new = {None, *(x.before for x in leaves)}, {None, *(x.after for x in leaves)}
+            found |= {x.key for x in leaves if x.before in new or x.after in old}
     return found
 
 
@@ -241,24 +241,24 @@ def _fight(
     is_slow  it goes on for hours or days; over status there is no such fight
     """
     writers = [write.requester.writer for write in writes]
-    if sum(one != other for one, other in pairwise(writers)) < _CHANGES_OF_HANDS:
+    if sum(writer != other for writer, other in pairwise(writers)) < _CHANGES_OF_HANDS:
         return
     if is_slow:
         meant = [change for change in meant if not (part is OSCILLATION or change.is_switch)]
     series = changes_of(meant, writes)
     if is_slow:
-        series = {key: some for key, some in series.items() if not _is_timetable(some)}
-    found = {key: fighters(some) for key, some in series.items()}
+        series = {key: changes for key, changes in series.items() if not _is_timetable(changes)}
+    found = {key: fighters(changes) for key, changes in series.items()}
     is_back = any(found.values())
     if not (is_back or is_slow):
-        found = {key: _by_turns(some) for key, some in series.items()}
+        found = {key: _by_turns(changes) for key, changes in series.items()}
     fought = [change for change in meant if found.get(change.key)]
     if not fought:
         return
     newest = write.requester
-    latest = [series[one.key][-_CHANGES_OF_HANDS - 1 :] for one in fought if is_slow]
-    pauses = [b.time - a.time for some in latest for a, b in pairwise(some)]
-    others = {one.writer: one for change in fought for one in found[change.key]}
+    latest = [series[change.key][-_CHANGES_OF_HANDS - 1 :] for change in fought if is_slow]
+    pauses = [b.time - a.time for changes in latest for a, b in pairwise(changes)]
+    others = {who.writer: who for change in fought for who in found[change.key]}
     others.pop(newest.writer, None)
     requesters = (newest, *others.values())
     users = dict.fromkeys(requester.user for requester in requesters)
@@ -277,8 +277,8 @@ def _fight(
 
 def _is_timetable(series: Sequence[ValueChange]) -> bool:
     """Whether each of the writers comes hours after the other."""
-    waits = _waits(series, lambda one: one.requester.user)
-    return all(median(some) > _TIMETABLE_SECONDS for some in waits.values())
+    waits = _waits(series, lambda change: change.requester.user)
+    return all(median(seconds) > _TIMETABLE_SECONDS for seconds in waits.values())
 
 
 def _waits(
@@ -286,9 +286,9 @@ def _waits(
 ) -> defaultdict[Any, list[float]]:
     """Return how many seconds after the other side each side comes."""
     waits: defaultdict[Any, list[float]] = defaultdict(list)
-    for before, one in pairwise(series):
-        if side(before) != side(one):
-            waits[side(one)].append(one.time - before.time)
+    for before, after in pairwise(series):
+        if side(before) != side(after):
+            waits[side(after)].append(after.time - before.time)
     return waits
 
 
@@ -300,10 +300,11 @@ def _is_beside(
     A leaf that one alone sets may be what its writes are about. An annotation beside a label that
     is fought over is a stamp.
     """
-    own = [key for key, some in series.items() if len({one.requester.user for one in some}) == 1]
+    users = {key: {change.requester.user for change in series[key]} for key in series}
+    own = [key for key, names in users.items() if len(names) == 1]
     of_labels = any(change.key[1] != ANNOTATIONS for change in fought)
     return (
-        any(one.key[0] != "metadata" for one in write.content.admitted)
+        any(change.key[0] != "metadata" for change in write.content.admitted)
         or any(key[1] != ANNOTATIONS or not of_labels for key in own)
         or all(_is_answered(change.key, series[change.key]) for change in fought)
     )
@@ -317,11 +318,11 @@ def _is_news(fought: Sequence[Change], series: dict[Path, list[ValueChange]]) ->
     """
     latest = {change.key: series[change.key][-_MOST_FOUGHT:] for change in fought}
     return all(
-        some[-1].time - some[0].time > _HASTE_SECONDS
+        changes[-1].time - changes[0].time > _HASTE_SECONDS
         or key[0] == "status"
         or key[:2] == ("metadata", ANNOTATIONS)
-        or all(one.is_progress for one in some)
-        for key, some in latest.items()
+        or all(change.is_progress for change in changes)
+        for key, changes in latest.items()
     )
 
 
@@ -340,7 +341,7 @@ def _is_answered(key: Path, series: Sequence[ValueChange]) -> bool:
     """Whether an annotation is set by some and taken away by others, at the pace of questions."""
     if key[1] != ANNOTATIONS or not _is_set_and_removed(series):
         return False
-    waits = _waits(series, lambda one: one.value is None)
+    waits = _waits(series, lambda change: change.value is None)
     asked, answered = waits[False], waits[True]
     if len(asked) >= _AT_ONCE and max(asked[-_AT_ONCE:]) <= _AT_ONCE_SECONDS:
         return False
@@ -383,7 +384,7 @@ def _alone(
     """
     user = write.requester.user
     if part is OSCILLATION:
-        same = [one for one in recent if one.generation_before == write.generation_before]
+        same = [kept for kept in recent if kept.generation_before == write.generation_before]
         is_kubelet = user.startswith(NODE_USER)  # it tells what probes say
         own_words = [
             change
@@ -391,21 +392,21 @@ def _alone(
             if _is_state(change) and not (is_kubelet and change.is_switch)
         ]
         states = [*_own_turns(own_words, same)]
-        fast = [one for one, series in states if _is_switched(series)]
-        if flipped := fast or [one for one, series in states if _is_flipping(series)]:
+        fast = [leaf for leaf, series in states if _is_switched(series)]
+        if flipped := fast or [leaf for leaf, series in states if _is_flipping(series)]:
             what = f"flips {field_names(flipped, write.object)} again and again, "
             what += "for no change of the spec"
             blame, minor = Blame.of(write.content), not fast
             yield signal(part, write, blame, flipped, f"{user} {what}", minor=minor)
     elif part is METADATA:
         marks = [change for change in meant if change.key[-1] in NAMES["marks"] and not past.owner]
-        if claimed := [one for one, series in _own_turns(marks, recent) if _is_claimed(series)]:
+        if claimed := [mark for mark, series in _own_turns(marks, recent) if _is_claimed(series)]:
             said = f"{user} writes it for two owners by turns, each with a "
             said += f"{field_names(claimed, write.object)} of its own"
             yield signal(part, write, Blame.of(write.metadata), claimed, said)
         elif len(recent) >= _MOST_TURNS:
             ways = _own_turns(meant, recent)
-            if long := [one for one, series in ways if _is_endless(series)]:
+            if long := [leaf for leaf, series in ways if _is_endless(series)]:
                 said = f"{user} turns {field_names(long, write.object)} to and fro"
                 yield signal(part, write, Blame.of(write.metadata), long, said, minor=True)
     elif _counts(write) and not write.content.webhook:
@@ -419,9 +420,9 @@ def _wanted_alone(write: Write, meant: Sequence[Change], recent: Sequence[Write]
         return
     since = max(mine[_ROLLOUTS - 1].time, write.time - _ROLLOUT_SECONDS)
     ways = [*_own_turns(meant, recent)]
-    new = [one for one, series in ways if _is_renewed(write, series, since)]
-    walked = [one for one, series in ways if _is_to_and_fro(series)]
-    long = [one for one, series in ways if _is_endless(series)]
+    new = [leaf for leaf, series in ways if _is_renewed(write, series, since)]
+    walked = [leaf for leaf, series in ways if _is_to_and_fro(series)]
+    long = [leaf for leaf, series in ways if _is_endless(series)]
     if found := new or walked or long:
         what = "changes {} and changes it back, again and again"
         what = "gives {} a new value in each of its writes" if new else what
@@ -447,11 +448,11 @@ def _taken_out(write: Write, past: ObjectHistory) -> Answers:
     taken = [(change, at) for change in changes if change.removed and (at := _list_of(change))]
     if not taken or user == COLLECTOR:
         return
-    hour = [one for one in past.stored if one.time >= write.time - _SECONDS]
-    waits = _waits(slow, lambda one: one.requester.user == user)
+    hour = [kept for kept in past.stored if kept.time >= write.time - _SECONDS]
+    waits = _waits(slow, lambda kept: kept.requester.user == user)
     is_slow = len(waits) == _TWO and median(waits[False]) < median(waits[True])
     for gone, at in taken:
-        found = [_adders(at, some, user) for some in (hour, slow if is_slow else ())]
+        found = [_adders(at, writes, user) for writes in (hour, slow if is_slow else ())]
         if not any(found):
             continue
         others = found[0] or found[1]
@@ -467,16 +468,16 @@ def _taken_out(write: Write, past: ObjectHistory) -> Answers:
 def _adders(at: Path, writes: Sequence[Write], user: str) -> Collection[Requester]:
     """Return the others whose items a user has taken out of a list, if often enough."""
     changed = [
-        (write, change)
+        (write.requester, change)
         for write in writes
         for change in (write.metadata if at[0] == "metadata" else write.content).admitted
         if _list_of(change) == at
     ]
-    added = {x.key: y.requester for y, x in changed if x.added and y.requester.user != user}
-    out = {x.key for one, x in changed if x.removed and one.requester.user == user} & added.keys()
+    added = {leaf.key: who for who, leaf in changed if leaf.added and who.user != user}
+    out = {leaf.key for who, leaf in changed if leaf.removed and who.user == user} & added.keys()
     if len(out) < _ITEMS:
         return {}
-    return dict.fromkeys(one for key, one in added.items() if key in out)
+    return dict.fromkeys(who for key, who in added.items() if key in out)
 
 
 def _list_of(name: Change) -> Path:
@@ -555,8 +556,8 @@ def _latest(
 ) -> tuple[list[Digest | None], set[Digest | None]]:
     """Return the values of the last seconds with the one before, and which came more than once."""
     recent = [turn for turn in series if turn.time > series[-1].time - seconds]
-    came = [recent[0].before, *(one.value for one in recent)]
-    return came, {one for one in came if came.count(one) > 1}
+    came = [recent[0].before, *(change.value for change in recent)]
+    return came, {value for value in came if came.count(value) > 1}
 
 
 def _is_new_each_time(series: Sequence[ValueChange]) -> bool:

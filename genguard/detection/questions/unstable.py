@@ -38,19 +38,19 @@ def _changed_once_more(write: Write, past: ObjectHistory) -> Answers:
             spec
             or _of(again, metadata.grown)
             or _asks_nothing(write, again)
-            or _is_in_a_row(past, again, lambda one: values(one.reinvocation))
+            or _is_in_a_row(past, again, lambda part: values(part.reinvocation))
         )
         more = {"minor": not is_unstable, "reinvoked": True}
         yield signal(UNSTABLE, write, Blame.OTHERS, made.values(), said, **more)
         return
     asked = values(metadata.requested)
-    grown = [one for one in _of(metadata.admitted, metadata.grown) if one.key not in asked]
+    grown = [change for change in _of(metadata.admitted, metadata.grown) if change.key not in asked]
     changed = _changed_for_nothing(write, past) or grown
     if changed:
         user = write.requester.user
         said = f"a webhook changed {len(changed)} field(s) of metadata again that {user} left alone"
         # A list of what is in a spec grows as well, but not in each write.
-        minor = changed is grown and not _is_in_a_row(past, grown, lambda one: one.grown)
+        minor = changed is grown and not _is_in_a_row(past, grown, lambda part: part.grown)
         yield signal(UNSTABLE, write, Blame.OTHERS, changed, said, minor=minor)
 
 
@@ -65,9 +65,9 @@ def _is_in_a_row(
 
     Writes that were seen in part are passed over.
     """
-    seen = [one for one in past.earlier if not one.subresource and not one.missing]
-    last = [one.metadata for one in seen[-_IN_A_ROW:]]
-    return sum(bool(_of(changed, which(one))) for one in last) == _IN_A_ROW
+    seen = [write for write in past.earlier if not write.subresource and not write.missing]
+    last = [write.metadata for write in seen[-_IN_A_ROW:]]
+    return sum(bool(_of(changed, which(part))) for part in last) == _IN_A_ROW
 
 
 def _changed_for_nothing(write: Write, past: ObjectHistory) -> list[Change]:
@@ -75,15 +75,15 @@ def _changed_for_nothing(write: Write, past: ObjectHistory) -> list[Change]:
     made = write.metadata.webhook
     if not made or not _asks_nothing(write, made.changes):
         return []
-    same = (one for one in own(write, past.earlier) if one.subresource == write.subresource)
-    before = next((values(one.metadata.webhook) for one in same if not one.missing), {})
+    same = (other for other in own(write, past.earlier) if other.subresource == write.subresource)
+    before = next((values(other.metadata.webhook) for other in same if not other.missing), {})
     both = before.keys() & values(made)
-    return [one for one in _of(write.metadata.admitted, both) if before[one.key] != one.after]
+    return [leaf for leaf in _of(write.metadata.admitted, both) if before[leaf.key] != leaf.after]
 
 
 def _asks_nothing(write: Write, made: Collection[Change]) -> bool:
     both = (write.content.requested, write.metadata.requested)
-    return all(asks_nothing(one, made) for one in both)
+    return all(asks_nothing(diff, made) for diff in both)
 
 
 class Unstable(Question):
