@@ -11,7 +11,7 @@ from genguard.detection.write import NOBODY, Called, Outcome, Write
 from genguard.generation.custom import StatusSubresource
 
 ROUNDS: Final = 2
-"""Of mutate calls: the API server reinvokes once."""
+"""A write has no more mutate calls: the API server reinvokes once."""
 
 
 def assemble(
@@ -26,8 +26,8 @@ def assemble(
     `missing` names the phases of it that were not seen.
     """
     has_outcome = last.phase is Phase.OUTCOME
-    # Where nobody has described it. With a subresource the strategy would have put the stored
-    # status back by now.
+    # The outcome decides where nobody has described the resource: with a subresource the strategy
+    # would have put the stored status back by now.
     takes_status = has_outcome and bool(last.compared_status)
     # Where a webhook takes the whole status away, only the request has one.
     phases = [phase for phase in (intent, *mutates, last) if phase is not None]
@@ -58,7 +58,7 @@ def assemble(
     content = _joined(asked, rounds, left)
     metadata, *of_metadata = _metadata(before_outcome, last, has_intent=intent is not None)
     policies = [phase.policies for phase in (*before_outcome, last) if phase.policies is not None]
-    # What the requester of a creation asked for stands for what was stored.
+    # In a creation the state that was asked for stands for the stored one.
     states = [phase.state for phase in (asking, last) if phase.state is not None] or [NO_DIFF]
     return Write(
         time=now,
@@ -111,7 +111,7 @@ def _metadata(
 ) -> tuple[PartDiffs, Digest | None, Digest | None]:
     """Return what differs in metadata, and its digests as stored and as left: see Write.
 
-    Of a creation the first digest is that of what was asked for, where that is known.
+    The first digest of a creation is that of what was asked for, where that is known.
     """
     shown = [phase.compared_metadata for phase in (*before, last)]
     stored = {diff.before for diff in shown if diff is not None}

@@ -4,15 +4,15 @@ Two who fight over a Deployment make its controller write the ReplicaSet to and 
 does as it is asked, so that finding names the other as its cause, and is no more than info.
 
 A finding follows from another where all of these are true:
-- the one is about an object that the object of the other owns, also over several levels;
+- the object of the other owns the object of this one, also over several levels;
 - its only actor is the controller that follows the owner: it writes what is owned soon after the
   owner was changed, it alone does so, and it does not fight over the owner;
 - its signals begin and end with those of the other.
 On one object a late observedGeneration follows from a spec that is fought over, if the controller
 does observe generations, and only too late.
 
-What would be found without the owner stays a finding of its own: a webhook or a second writer of
-what is owned, values that come back while the owner is quiet.
+A finding that needs no owner stays a finding of its own: a webhook or a second writer of what is
+owned, values that come back while the owner is quiet.
 
 A webhook that clears a value once on each of 3,000 pods makes 3,000 findings, of which none
 repeats. Findings with one sure culprit, one detector and one field are one finding. It is as severe
@@ -123,7 +123,7 @@ def _is_result(pairs: Sequence[tuple[Write, Write]]) -> bool:
 def _values(write: Write) -> Hashable:
     """Return the leaves that a write changed and their values; None where they are forgotten.
 
-    Those of metadata too, without bookkeeping.
+    Leaves of metadata are among them, without bookkeeping.
     """
     made = write.content.admitted
     if made and not made.changes:
@@ -226,7 +226,7 @@ def fold(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     for harm, alike in groups.items():
         if len(alike) < LEAST:
             continue
-        # Those that go on, and those that were resolved since the first of these began.
+        # Findings that go on are parts, and findings resolved since the first of these began.
         began = min((part.first_seen for part in alike if part.state != "resolved"), default="")
         parts = [part for part in alike if part.state != "resolved" or part.last_seen >= began]
         if len(parts) >= LEAST:

@@ -2,10 +2,10 @@
 
 Only values that may be shown are kept as they are (genguard/detection/values.py).
 
-Items of a list are matched by their `type`, `name` or `uid` where they have one (conditions come
-in changing order), taints by key and effect, all others by position. Of a list outside status
-another order of its items is a leaf as well, the list itself: generation counts it. A text with its
-lines in another order is such a leaf.
+Items of a list are matched by their `type`, `name` or `uid` where they have one (conditions come in
+changing order), taints by key and effect, all others by position. Outside status another order of
+the items of a list is a leaf as well, the list itself: generation counts it. A text with its lines
+in another order is such a leaf.
 """
 
 import re
@@ -35,7 +35,7 @@ MOST_NODES: Final = 4_096
 """Names may be any, as keys of annotations are: when so many are remembered, all are forgotten."""
 DEEPEST: Final = 40
 LONGEST_PATH: Final = 512
-"""Characters. What is below so many, or so many levels down, is compared as one value."""
+"""Characters. All below a path of this length, or of DEEPEST levels, is compared as one value."""
 LONGEST_NAME: Final = 320
 """Characters: more than a key of an annotation may have. Longer names are cut, with a digest."""
 
@@ -196,7 +196,7 @@ class _Found(list[Change]):
             raise _FullError
         holds_time = at.named_as_time and _is_moment(before) and _is_moment(after)
         are_texts = type(before) is type(after) is str
-        # Of texts most say no progress, which their first character tells.
+        # Most texts say no progress, and their first character tells it.
         may_be = type(after) is not str or after[:1].isdigit()
         is_order = are_texts and len(before) == len(after) and _is_reordered(before, after)
         self.append(

@@ -4,11 +4,11 @@ Several writes may have one key: a key changes only when something is stored, an
 patches one Pod from several threads. So each write is joined by itself. An observation belongs to
 
 - the open write of its key that shows the same; else
-- the one that goes on (a call of it came within SECONDS_AT_ONCE) and of which it may have come: it
-  has the same requester, and changes a field of those that were asked for. That write is in doubt,
-  and nobody is blamed for what differs in it, where there are several such that ask for different
-  things, and where the writer is busy: calls of several writes came between each other within
-  SECONDS_BUSY, or a bound dropped a write within SECONDS_WAITED.
+- the open write that goes on (a call of it came within SECONDS_AT_ONCE) and may have made it: the
+  requester is the same, and it changes a field that was asked for. That write is in doubt where
+  several such writes ask for different things, and where the writer is busy: calls of several
+  writes came between each other within SECONDS_BUSY, or a bound dropped a write within
+  SECONDS_WAITED. Nobody is blamed for what differs in a write in doubt.
 
 What is known of a live API server decides the rest:
 
@@ -49,23 +49,23 @@ SECONDS_WAITED: Final = 10.0
 SECONDS_WITHOUT_OUTCOMES: Final = 2.0
 """For a reinvocation, of a write that began before any outcome of its resource was seen."""
 SECONDS_AT_ONCE: Final = 2.0
-"""Without a call for so long, a write is not taken to be going on beside a newer one of its key."""
+"""A write without a call for so long does not go on beside a newer write of its key."""
 SECONDS_BUSY: Final = 0.5
 """A writer counts as busy so long after calls of its writes came between each other."""
 MOST_PENDING: Final = 2_000
 MOST_RESOURCES: Final = 500
 MOST_LEAVES_PENDING: Final = 12_500
 MOST_OF_KEY: Final = 16
-"""Open writes with one key: a call is compared with all of them. Of more the oldest ends."""
+"""Open writes with one key: a call is compared with all of them. One more ends the oldest."""
 MOST_BUSY: Final = 1_000
-"""Busy writers. Of more everybody counts as one, as long as those would that are forgotten."""
+"""Busy writers. With more, everybody counts as busy for as long as a forgotten writer would."""
 MOST_AT_ONCE: Final = 20
 """One call ends the wait of at most so many writes. After a burst thousands are due, and answers
 wait for the event loop meanwhile: each takes some 0.05 ms. Writes over a bound end at once."""
 
 
 class Joined(NamedTuple):
-    """A write, and what was observed of its outcome, or without an outcome of its first call."""
+    """A write, and the observation of its outcome; without an outcome that of its first call."""
 
     write: Write
     observation: Observation
@@ -111,7 +111,7 @@ class _OpenWrite(msgspec.Struct, gc=False, eq=False):
         return any(mutate.shows_same_as(seen) for mutate in self.mutates or [self.last])
 
     def may_show(self, seen: Observation) -> bool:
-        """Whether webhooks may have made this of it; who takes back all adds nothing else."""
+        """Whether webhooks may have made this of it; one that takes back all adds no leaf."""
         if self.last.requester != seen.requester:
             return False
         shown, asked = _leaves_of(seen), _leaves_of(self.first)
@@ -144,8 +144,8 @@ class Completeness(msgspec.Struct):
     def is_whole(self) -> bool:
         """Return whether at least half of the writes are seen in all phases here.
 
-        So few outcomes are lost then that four writes in a row without one were refused. With more
-        of them another replica sees a part.
+        Then few outcomes are lost, and four writes in a row without one were refused. If more are
+        lost, another replica sees a part.
         """
         return 2 * self.incomplete <= self.joined
 
@@ -155,7 +155,7 @@ class Correlator:
 
     def __init__(self) -> None:
         self._open: Final[dict[bool, dict[_OpenWrite, None]]] = {False: {}, True: {}}
-        """Those that wait for an outcome, and the others; the oldest first."""
+        """By whether they wait for an outcome; the oldest first."""
         self._of_key: Final[dict[JoinKey, list[_OpenWrite]]] = {}
         self._called_for: dict[Phase, set[_Registered]] = {phase: set() for phase in Phase}
         self._creates_built_in = False
@@ -186,7 +186,7 @@ class Correlator:
     def see(self, seen: Observation) -> Iterator[Joined | Observation]:
         """Take in an observation, and yield the writes that it completes, oldest first.
 
-        Of a write of which nobody knows what came of it the last observation.
+        Where nobody knows what came of a write, its last observation is yielded.
         """
         if seen.is_stale:
             yield Joined(assemble(None, (), seen, seen.time, (Phase.OUTCOME,)), seen)
@@ -264,7 +264,7 @@ class Correlator:
         several = self._of_key.get(key, [])
         write = self._showing(seen, several)
         if write is None:
-            # Of an older one that has not come to /mutate the call and the outcome were lost.
+            # An older write that has not come to /mutate has lost that call, and its outcome.
             later = [each for each in several if each.mutates or not several[-1].mutates]
             write = self._of_other_content(seen, later)
         elif write.mutates and write.mutates[0].shows_same_as(seen):
@@ -294,7 +294,7 @@ class Correlator:
     ) -> _OpenWrite | None:
         """Return the open write to which a call that shows something else belongs.
 
-        It is in doubt where another may be it, too; None where none can be it.
+        It is in doubt where the call may belong to another one too. None where there is none.
         """
         going = [write for write in writes if self._goes_on(write)] or writes[-1:]
         found = [write for write in going if write.may_show(seen)]
@@ -377,7 +377,7 @@ class Correlator:
                 self.completeness.missing[Phase.OUTCOME] += 1
                 yield from self._refused(write)
                 intent, mutates = write.known()
-                # Of a write that nobody changed, and that may have been refused, nothing is told.
+                # A write that nobody changed, and that may have been refused, is not told.
                 if intent is not None and not intent.shows_same_as(last):
                     lost = assemble(intent, mutates, last, write.first.time, (Phase.OUTCOME,))
                     yield Joined(msgspec.structs.replace(lost, outcome=Outcome.UNSEEN), last)

@@ -69,8 +69,8 @@ class Damage(msgspec.Struct, frozen=True, array_like=True, gc=False):
 def lost_values(sent: Observed, stored: Observed) -> tuple[LostValue, ...]:
     """The observedGeneration values of `sent` that `stored` has cleared.
 
-    Of status.observedGeneration itself also one that is stored lower than it was sent: another
-    replica had only the older value to put back.
+    A status.observedGeneration that is stored lower than it was sent is among them: another replica
+    had only the older value to put back.
     """
     wanted, found = _values(sent), []
     for condition, value in _values(stored).items():

@@ -2,8 +2,8 @@
 
 `observe` makes a small record of a review, compared with what is stored. `take` joins those of
 one write; `detect` remembers the write and asks the questions. The server calls them after the
-answer, replay inline, where `see` is both. Of replicas that share a store, each observes, and the
-leader alone takes what they observed.
+answer; replay calls `see`, which is both. Where replicas share a store, each of them observes, and
+the leader alone takes what they observed.
 """
 
 from collections import Counter
@@ -37,7 +37,7 @@ from genguard.detection.write import Outcome, Write
 _NEVER_STORED: Final = Outcome.REFUSED, Outcome.STALE
 _MOST_COMPARED: Final = 20
 _SECONDS_COMPARED: Final = 10.0
-"""Of creations of one kind so many are compared in so long."""
+"""So many creations of one kind are compared in so long."""
 
 
 class Detection:
@@ -74,7 +74,7 @@ class Detection:
         self._completed: list[Joined | Observation] = []
         self._shows: Final = shows
         self._compared: Final[dict[ResourceKind, tuple[float, int]]] = {}
-        """Of kinds that webhooks change: since when, and how often, creations were compared."""
+        """By kind that webhooks change: since when, and how often, creations were compared."""
         self.unreadable = 0
         """How many objects could not be decoded, or a part of them."""
         self.unchanged_status_writes: Final[Counter[ResourceKind]] = Counter()
@@ -133,8 +133,8 @@ class Detection:
     ) -> bool:
         """Whether leaves of a creation are compared, in all of its phases.
 
-        They are many, so it is those that were refused before, and of each kind a few of which
-        webhooks may change something.
+        They are many. So a creation is compared if it was refused before, and a few creations of
+        each kind if webhooks may change something in them.
         """
         if known and phase is not Phase.INTENT:
             return any(observation.compared_fields.changes for observation in known)
@@ -177,7 +177,7 @@ class Detection:
     def see_version(self, reviewed: Reviewed, now: float) -> None:
         """Take in and judge a write that a watch shows; `now` is seconds since the epoch.
 
-        Of a resource of which reviews are seen nothing: they show the same with its user.
+        It ignores a resource whose reviews are seen: they show the same, and the user.
         """
         key = reviewed.request.join_key
         if key is None or self._correlator.is_called_for(key):

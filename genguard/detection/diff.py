@@ -136,7 +136,7 @@ def _once(diffs: PartDiffs) -> PartDiffs:
 
 
 NOTHING_DIFFERS: Final = PartDiffs(NO_DIFF, NO_DIFF)
-"""Of metadata that every phase of a write shows as it is stored."""
+"""For metadata that every phase of a write shows as it is stored."""
 
 
 def asks_nothing(asked: Diff | None, made: Iterable[Change]) -> bool:
@@ -171,8 +171,8 @@ def compare(
 ) -> Diff:
     """Return what differs between the stored and the sent fields of an object.
 
-    Of `earlier` differences of the same write, the one that shows the same is returned: the API
-    server writes an object the same way twice.
+    If one of the `earlier` differences of the same write shows the same, that one is returned: the
+    API server writes an object the same way twice.
     `shows`: which values are kept beside digests. `read` finds the leaves that differ.
     Raises msgspec.MsgspecError and RecursionError for fields that cannot be decoded.
     """
@@ -202,13 +202,13 @@ def between(diff: Diff, other: Diff) -> Diff | None:
     if diff.after == other.after:
         return NO_DIFF
     left, right = ({change.key: change for change in side} for side in (diff, other))
-    # A field may have the name that an item of the list had which it replaced.
+    # A field may have the name of an item of the list that it replaced.
     if len(left) < len(diff) or len(right) < len(other) or not (diff.is_whole and other.is_whole):
         return None
     steps = []
     at_end = {key: change for key, change in right.items() if not change.removed}
     for key, at in (right | left | at_end).items():
-        # What a side does not name is there as it is stored.
+        # A leaf that a side does not name is there as it is stored.
         (before, shown_before), (after, shown_after) = (
             (change.after, change.shown_after)
             if (change := side.get(key))

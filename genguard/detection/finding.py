@@ -102,7 +102,7 @@ class FoundObject(ObjectKey, frozen=True, array_like=False):
 
 
 NO_OBJECT: Final = FoundObject("", "", "", "", "", "")
-"""Of a finding that is about many objects."""
+"""The object of a finding that is about many objects."""
 
 
 class FoundObjects(msgspec.Struct, frozen=True):

@@ -155,7 +155,7 @@ class FindingState(msgspec.Struct, gc=False):
         self.reopened += write.time - self.last >= self.quiet_needed()
         self.next("a sign")
         self.count += 1
-        # Of clocks that differ the latest counts.
+        # Clocks differ: the latest time counts.
         self.first, self.last = min(self.first, write.time), max(self.last, write.time)
         self.message = sign.message
         self.minor = self.minor and sign.minor
@@ -177,7 +177,7 @@ class FindingState(msgspec.Struct, gc=False):
             webhooks, about = write.called.about(sign.paths, again=sign.reinvoked)
         is_clear, is_whole = any(account.is_whole for account in self.accounts), write.is_seen_whole
         if is_whole and not is_clear:
-            # What was not seen of others makes nobody less certain.
+            # Writes that were seen in part make nobody less certain.
             self.accounts = {}
         if is_whole or not is_clear:
             account = Account(sign.blame, sign.requesters, tuple(policies), webhooks, is_whole)

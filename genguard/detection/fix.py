@@ -8,9 +8,9 @@ Result   only steps that apply, by the list in fix.yaml: by the detector, by gen
 Relies   on nothing of an object's content: names and paths alone
 
 A trial says in how many of the writes that do harm the step would have ended it, and what else it
-would have changed. Of a webhook, writes do harm in which webhooks changed a field of the finding;
-of a policy, which is not seen at work, those on which it acted; of a writer, those that set such a
-field. It relies on the next writes being like the last ones. Nothing is written for it.
+would have changed. For a webhook, a write does harm if webhooks changed a field of the finding in
+it; for a policy, which is not seen at work, if the policy acted on it; for a writer, if it set such
+a field. A trial relies on the next writes being like the last ones. Nothing is written for it.
 """
 
 import re
@@ -60,7 +60,7 @@ _CALLED: Final = ("webhook", "policy")
 """Types of actors that the API server calls; all others send writes."""
 _AUTOSCALER: Final = "autoscaler"
 _TOGETHER: Final = (_AUTOSCALER, "by_hand", "program")
-"""Of these kinds of writers all are the subject of one step."""
+"""All writers of one of these kinds are the subject of one step."""
 _MODE: Final = "mode"
 _CEL_NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _CEL_WORDS: Final = frozenset(
@@ -99,7 +99,7 @@ class Trials:
     def not_called(self, scope: ScopeName, policy: str = "") -> Trial:
         """Try to call a webhook for less, or the policy that is named."""
         if scope == "again":
-            # What the first call changes of the work of an earlier write goes on all the same.
+            # The first call still changes the work of an earlier write.
             return self._trial(self._harmed, lambda w: not self._harms(_replaced(w, again=False)))
         acted = [w for w in self._writes if any(acting.name == policy for acting in w.policies)]
         harmed, also = (acted, ()) if policy else (self._harmed, self._also(scope))
@@ -132,7 +132,7 @@ class Trials:
         )
 
     def stays(self, actor: Actor) -> tuple[bool, bool, int]:
-        """Return how hard it is for a writer to give way: who always asks for the same can."""
+        """Return how hard it is for a writer to give way: one that always asks for the same can."""
         trial, values = self.left_alone([actor]), {(x.key, x.after) for x in self._set_by([actor])}
         is_program = actor.type == "manager" and actor.name in _BUILT_IN
         is_built_in = is_program or "kube-system:" in actor.name
@@ -435,19 +435,19 @@ class _About(NamedTuple):
         tool = next((key for key, marks in load_advice().tools.items() if names & marks), "")
         if tool == _AUTOSCALER or (tool and self.plan.fights):
             return tool
-        # Of a person, or a script, with kubectl there is no program to correct.
+        # A person, or a script, with kubectl is no program that can be corrected.
         if self.plan.scope == "status" and any(name.startswith(BY_HAND) for name in names):
             return "by_hand"
-        # Of its own objects a tool is the controller.
+        # A tool is the controller of its own objects.
         is_own = self.found.subject.group.endswith(("argoproj.io", "toolkit.fluxcd.io"))
         return "synced" if tool and not is_own else "program"
 
     def _called(self, actor: Actor) -> tuple[_Names, _Tried]:
         """Return a webhook or a policy, with what is taken from it, and what came of trying that.
 
-        That is the object, or the kind of many objects, where less does not end it: a kind may have
-        no status of its own, and a webhook that changes its own work again does so in the next
-        write as well. A policy knows of no second call. The next of generated names is another.
+        The object, or the kind of many objects, is taken where less does not end it: a kind may
+        have no status of its own, and a webhook that changes its own work again does so in the next
+        write as well. A policy knows no second call. The next generated name is another one.
         """
         configuration, _, webhook = actor.name.partition("/")
         policy = actor.name if actor.type == "policy" else ""
@@ -476,8 +476,8 @@ class _About(NamedTuple):
     def _patch(self, scope: ScopeName, configuration: str, webhook: str) -> list[dict[str, Any]]:
         """Return the JSON Patch that takes the status, or an operation, out of rules; [] for none.
 
-        Each is tested before: an index may be another one by now. A rule for other kinds as well
-        keeps its operations.
+        Each index is tested first: it may be another one by now. A rule that is for other kinds as
+        well keeps its operations.
         """
         within = [entry for entry in self.registered if entry.configuration == configuration]
         at = next((at for at, entry in enumerate(within) if entry.webhook == webhook), None)
@@ -525,7 +525,7 @@ def _joined(actors: Iterable[Actor]) -> str:
 def _is_restored(found: Finding) -> bool:
     """Whether enforcing puts back what is lost: an observedGeneration that was cleared.
 
-    An older number is no cleared one, and who leaves the value as it was has not cleared it.
+    An older number is not cleared, and a webhook that leaves the value has not cleared it.
     """
     known = [sign["observedGeneration"] for sign in found.evidence if "observedGeneration" in sign]
     is_cleared = not any(known[-1:]) and any(actor.type == "webhook" for actor in found.actors)
@@ -557,8 +557,8 @@ def repair_command(where: FoundObject, subresource: str, damage: Damage) -> str:
     one that the object was written by: "status", or "" for the object itself.
 
     A JSON Patch names a condition by its index, which may be another one by now. So conditions
-    are found by their type, by jq, and the object is replaced with the resourceVersion it had. What
-    is JSON jq reads as what it says: no type of a condition becomes a filter.
+    are found by their type, by jq, and the object is replaced with the resourceVersion it had. jq
+    reads JSON as plain values: no type of a condition becomes a filter.
     """
     texts = load_advice().repairs
     known = (loss for loss in damage.lost if generation_number(loss.value) is not None)

@@ -4,8 +4,8 @@ A write that is seen is not yet stored. Several writes may share a base resource
 one of them is kept: the next oldObject shows which.
 
 Bounded in objects, in writes, in leaves and in time. Leaves take more than the rest of a record:
-they have a bound of their own. Objects with one writer for each part lose theirs first,
-those that were not written for longest before others: a loop of several writers stays known.
+they have a bound of their own. Objects with one writer for each part lose theirs first, the longest
+unwritten before others: a loop of several writers stays known.
 """
 
 from collections import OrderedDict
@@ -50,8 +50,8 @@ class ObjectHistory(msgspec.Struct, gc=False):
     writer, status_writer  who wrote the first time: the rest, and status
     several_wrote, several_wrote_status  whether somebody else has written it since
     owner   the uid of its owner, "" without one
-    slow    where a write is known now to have been stored: those of the last days, it among them,
-            if several users write the object
+    slow    stored writes of the last days, the newest among them, where that one is known now to
+            have been stored, and several users write the object
     """
 
     writes: tuple[Write, ...] = ()
@@ -84,7 +84,7 @@ class ObjectHistory(msgspec.Struct, gc=False):
             called=NOBODY,
             owner="",
             gates=None,
-            # What is equal is kept once.
+            # Equal parts are kept once.
             object=where if where == write.object and self.writes else _interned(write.object),
             subresource=intern(write.subresource),
             state_before=before if before == write.state_before else write.state_before,
@@ -131,8 +131,8 @@ class ObjectHistory(msgspec.Struct, gc=False):
     def confirm(self, now: Write) -> Write | None:
         """Return the write that must have been stored, as `now` shows another version.
 
-        Of rivals upon one version the digests tell which was kept. Where they tell none, no guess
-        is better than a wrong one.
+        The digests tell which of the rivals upon one version was kept. Where they tell none, no
+        guess is better than a wrong one.
         """
         if not self.writes or self.writes[-1].base == now.base:
             return None
@@ -220,7 +220,7 @@ class History:
     def snapshot(self) -> dict[str, ObjectHistory]:
         """Return all histories by `history_name`, as another thread may read them.
 
-        Those of objects written last are at the end.
+        Objects that were written last are at the end.
         """
         return dict(self._objects)
 

@@ -1,10 +1,10 @@
 """Make findings of signals: repeated on one object they are a loop, and quiet resolves it.
 
-All findings together have a bound in bytes. Over it, what is resolved goes first. Then who holds
-most gives way: of the namespace that holds most, the object that holds most, of that info before a
-warning, and the longest unchanged first. The examples of findings go before a finding does. One
-with damage stays as long as there is one without, in each namespace up to half of the bound: else
-who makes much damage would push out whatever others know.
+All findings together have a bound in bytes. Over it, what is resolved goes first. Then the object
+that holds most, in the namespace that holds most, gives way: info before a warning, and the longest
+unchanged first. The examples of findings go before a finding does. One with damage stays as long as
+there is one without, in each namespace up to half of the bound: else who makes much damage would
+push out whatever others know.
 """
 
 import hashlib
@@ -32,18 +32,18 @@ from genguard.objects.metadata import rfc3339
 
 MOST_FINDINGS: Final = 10_000
 MOST_BYTES: Final = 40 * 1024 * 1024
-"""Of all findings: 10,000 with names and fields of usual length."""
+"""For all findings: 10,000 with names and fields of usual length."""
 _LEAST_BYTES: Final = MOST_BYTES // MOST_FINDINGS
-"""What the smallest finding counts as, so that their number is bounded as well."""
+"""The smallest finding counts as so many, so that their number is bounded as well."""
 _BYTES_OF_FINDING: Final = 2_500
-"""What a finding takes in memory, more than its exported bytes."""
+"""A finding takes so many in memory, beside its exported bytes."""
 _FREED: Final = 16
 """Over the bound, a part of this size is freed at once: to find out who holds most takes long."""
 _MOST_NOTES: Final = 3
-"""About the age of actors, of one finding."""
+"""Notes in one finding, about the age of its actors."""
 _RESOLVED_SECONDS: Final = 86_400.0
 _MOST_RESOLVED: Final = 200
-"""Of those that are resolved the latest are saved: so many, of the last day."""
+"""So many resolved findings of the last day are saved, the latest of them."""
 _NO_USERS: Final = "; a watch shows field managers, and no users"
 
 Row = tuple[str, bytes]
@@ -61,7 +61,7 @@ class Ledger:
         self.dropped = 0
         """How many findings were dropped before they were resolved."""
         self._shed: Seconds = 0.0
-        """When a review of nobody knows which object was last not judged."""
+        """When a review of an unknown object was last not judged."""
         self._told: dict[str, tuple[str, Accused, Finding]] = {}
         """Each finding as it was told, with its cause and the webhooks that it names."""
         self._each: list[Finding] = []
@@ -198,7 +198,7 @@ class Ledger:
         return {state.id: state.sample for state in self._all() if state.sample and state.id in ids}
 
     def kept(self, room: int = MOST_BYTES) -> list[FindingState]:
-        """Return each finding that is to be saved: those that are resolved lately are the last.
+        """Return each finding that is to be saved; those that were resolved lately come last.
 
         room  in bytes; where not all have room, the last ones are to be left out
         """
@@ -220,9 +220,9 @@ class Ledger:
     def restore(self, rows: Iterable[Row], *, keeps_own: bool = False) -> set[str]:
         """Replace all findings by saved ones; return the ids of those that were taken.
 
-        keeps_own  keep what is known here alone. Of what is known in both places the saved one is
-                   taken. But one that has had a signal here since it was restored stays as it is,
-                   with the larger count
+        keeps_own  keep findings that are known here alone. A saved finding replaces the known one,
+                   unless that has had a signal here since it was restored: then the known one
+                   stays as it is, with the larger count
         Raises msgspec.MsgspecError or ValueError, and then nothing is changed.
         """
         found = [_decoder.decode(content).moved(-self._ahead) for _, content in rows]

@@ -3,7 +3,7 @@
 A label or an annotation is compared by its key, a finalizer by its name, an owner by its uid and
 whether it is the controller. Finalizers and owners are sets to their writers: their order, and so
 an index, means nothing. The rest of metadata is the API server's (resourceVersion, generation, uid,
-managedFields, times) or never changes (name). What components write for themselves is left out.
+managedFields, times) or never changes (name). Bookkeeping of components is left out.
 """
 
 from collections.abc import Sequence
@@ -77,7 +77,7 @@ def _read(old: Fields, new: Fields, shows: Shows) -> Leaves:
     )
     texts = changes(old_texts, new_texts, shows, within="metadata")
     is_cut = len(texts) == MOST_LEAVES
-    # That an item of a set is there may be told, but of a Secret.
+    # It may be told that an item of a set is there, except in a Secret.
     marks = shows if shows is Shows.NOTHING else Shows.ALL
     items = changes(_sets(old, shows), _sets(new, shows), marks, within="metadata")
     found = [text for text in texts if is_cut or _is_told(text.key)]

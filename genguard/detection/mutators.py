@@ -3,13 +3,13 @@
 Webhooks act between genguard's two mutating registrations, policies before them. Rules, scope,
 selectors, operations and matchConditions are matched as the API server does it; what cannot be told
 from a review (labels of a namespace, an authorizer) leaves it possible.
-The webhooks of genguard, also of another one in the cluster, are never among them. What depends on
-contents is asked while a review is at hand, see Observation.
+The webhooks of genguard, also of another genguard in the cluster, are never among them. Questions
+about contents are asked while a review is at hand, see Observation.
 
-Of several webhooks that may have changed a write, a write that came through unchanged speaks for
-each that was called for it: most for writes of the same place in the API, less for other writes of
-the same sort (of status, or not), since a webhook with an old type knows but some kinds. A finding
-in which a webhook stands alone speaks against it everywhere.
+Where several webhooks may have changed a write, other writes tell more. One that came through
+unchanged speaks for each webhook that was called for it: most for writes of the same place in the
+API, less for other writes of the same sort (of status, or not), since a webhook with an old type
+knows only some kinds. A finding in which a webhook stands alone speaks against it everywhere.
 """
 
 from collections import Counter
@@ -191,7 +191,7 @@ class Mutators:
         """Return the called webhooks whose matchConditions the request does not meet.
 
         Conditions take ten times what the rest of a review takes. So they are asked only where
-        somebody has changed a write before: of the first one nobody is ruled out.
+        somebody has changed a write before: nobody is ruled out for the first one.
         """
         held = self._held(self._conditional_in(request), request)
         return tuple(webhook.name for webhook, _, met in held if met is Truth.FALSE)
@@ -212,7 +212,7 @@ class Mutators:
         found = [
             Acted(policy.name, every((covers, met)) is Truth.TRUE)
             for policy, covers, met in self._held(self.policies, request)
-            # What the object was before it acted is not seen.
+            # Nobody sees the object as it was before the policy acted.
             if met is not Truth.FALSE or policy.reads_object
         ]
         return tuple(found[:_MOST_POLICIES])
@@ -222,8 +222,8 @@ class Mutators:
     ) -> Iterator[tuple[Registration, Truth, Truth]]:
         """Yield those that cover a request, whether they do, and whether all conditions are met.
 
-        One that is false decides. Conditions see the object in the version that a rule names: in
-        another nobody knows. Source: apiserver pkg/admission/plugin/webhook/matchconditions.
+        One false condition decides. Conditions see the object in the version that a rule names:
+        they are unknown in another. Source: apiserver pkg/admission/plugin/webhook/matchconditions.
         """
         if not entries:
             return

@@ -115,7 +115,7 @@ JoinedRule = Callable[[Write, Observation], Answers]
 
 
 class Question:
-    """What its rules find is declared in `findings`; a rule that remembers is a method.
+    """`findings` declares what its rules find; a rule that remembers is a method.
 
     seen    asked about each update that may be stored, the newest of its object
     stored  asked about a write that is known now to have been stored, and changed something
@@ -150,7 +150,7 @@ def judge(whole: Question, write: Write, history: History) -> Found:
     """
     found = ask(_events(whole, write, history))
     if Phase.OUTCOME in write.missing:
-        # It may have been refused. What other webhooks did is true anyway.
+        # It may have been refused, but other webhooks did what they did.
         return (answer for answer in found if answer[1].blame is Blame.OTHERS)
     return found
 
@@ -158,7 +158,7 @@ def judge(whole: Question, write: Write, history: History) -> Found:
 def ask(events: Iterable[Event]) -> Found:
     """Ask all about each event. Read the answer to the end.
 
-    What rules raise comes then, in one ExceptionGroup, after the signals of all others.
+    The errors of rules are raised then, in one ExceptionGroup, after the signals of all others.
     """
     errors: list[Exception] = []
     for rules, write, about in events:

@@ -218,7 +218,7 @@ def _without_status(fields: Fields) -> Fields:
 def _state(old: ReviewedObject, new: ReviewedObject, status: Diff | None) -> Diff:
     if status is None:
         return Diff(*digests(old.content, new.content))
-    # A digest of all is the sum of its parts, and of status there is one already.
+    # A digest of all is the sum of its parts, and that of status is known already.
     before, after = digests(_without_status(old.content), _without_status(new.content))
     return Diff(before + status.before, after + status.after)
 

@@ -174,7 +174,7 @@ def is_at_or_below(pointer: str, first: frozenset[str]) -> bool:
 def values_of(write: Write, letters: Letters) -> Iterator[ShownField]:
     """Yield each field that differs in a write, at any time, with its four values.
 
-    Of a creation all of the metadata would: what webhooks changed of it is shown.
+    All metadata of a creation would differ: only what webhooks changed of it is shown.
     """
     known: set[Path] = set()
     is_creation, made = write.operation is Operation.CREATE, write.metadata.webhook or ()
@@ -198,7 +198,7 @@ def _rows(
         for diff in diffs
     ]
     for key in dict.fromkeys(chain.from_iterable(side or () for side in sides)):
-        # The first two start at what was stored. What neither names came as it was stored.
+        # The first two start at what was stored. A leaf that neither names came as it was stored.
         at = next(side[key] for side in sides if side and key in side)
         before = at.before, at.shown_before
         sent = left = _next(asked, key, before)
@@ -243,7 +243,7 @@ def shown_diff(raw: bytes) -> WriteDiff | None:
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
     changed = [field for field in sample.fields if field.is_changed_by_webhooks]
-    # Of an item of a set no operation can be told.
+    # No operation can be told for an item of a set.
     patch = tuple(_operation(field) for field in changed if field.path not in _SETS)
     return msgspec.structs.replace(sample, patch=patch)
 

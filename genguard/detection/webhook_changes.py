@@ -22,7 +22,7 @@ from genguard.objects.served import resource_name
 _MOST: Final = 1_000
 """Webhooks, each with one kind and operation."""
 _MOST_FIELDS: Final = 60
-"""Of each; of more the rarest is forgotten, so that names which are new each time push out none."""
+"""Of each; the rarest is forgotten first, so that names which are new each time push out none."""
 _MOST_OF_WRITE: Final = 30
 _MOST_LEAVES: Final = 500
 """Of one write."""

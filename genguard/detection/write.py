@@ -119,7 +119,7 @@ class Outcome(Enum):
 
 
 BYTES_OF_RECORD: Final = 2_048
-"""Of observedGeneration values: so many count as one write more, or one leaf of an observation."""
+"""So many bytes of observedGeneration values count as a write more, or as a leaf more."""
 
 
 class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -127,8 +127,8 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     content             what differs, metadata aside
     metadata            what differs in labels, annotations, finalizers and owners
-    state_before, state_after  digests of all that is stored; metadata is left out. Of a creation
-                        the first one is that of what was asked for
+    state_before, state_after  digests of all that is stored; metadata is left out. The first
+                        one of a creation is that of what was asked for
     metadata_before, metadata_after  the same of metadata; None where nothing in it differs, for
                         then they were not made; the first one of a creation as above
     content_hash        equal where the same values are requested, times aside; None where unknown

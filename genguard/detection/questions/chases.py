@@ -5,7 +5,7 @@ other has reached; or, over many turns, a delay of one delays the other as well.
 same period make up for a delay, and so does an actor that waits for nobody: there a long gap is
 followed by a short gap.
 
-Not meant are values that come back (another loop), an owner and what it owns (a rollout is
+These are not meant: values that come back (another loop), an owner and what it owns (a rollout is
 alternation, too), several objects by one actor, and three that move by turns: two may follow the
 third. Where labels and annotations are all that is written, times alone prove nothing.
 """
@@ -33,7 +33,7 @@ _SECONDS_TIMED: Final = 2.0
 _STEADY: Final = 3.0
 """No gap is so many times longer or shorter than gaps usually are."""
 _ALIKE: Final = 4.0
-"""Neither of the two takes so many times longer: who starts both would be a third."""
+"""Neither of the two takes so many times longer than the other: else a third may start both."""
 _CLOCKWORK: Final = 0.015
 """A timer is more regular than this: the standard deviation of its periods, by their mean."""
 _SECONDS_OF_TIMERS: Final = 1.0
@@ -41,7 +41,7 @@ _SECONDS_OF_TIMERS: Final = 1.0
 _SECONDS_MEASURED: Final = 0.0001
 """Gaps that vary less tell nothing."""
 _AS_UNSTEADY: Final = 1.7
-"""Of two sorts of gaps: where one varies more, it hides what a delay of the other does."""
+"""If one sort of gaps varies so many times more, it hides what a delay of the other does."""
 _MAKES_UP: Final = -0.2
 """A correlation below this: after a long gap comes a short gap."""
 _COMPARED: Final = 3
@@ -108,7 +108,7 @@ def _moves_state(write: Write) -> bool:
 def _moves(past: ObjectHistory) -> list[Write]:
     """Return the latest moves by the actor of the newest, oldest first, if nobody came between.
 
-    Of two writes upon one version only one was stored.
+    Only one of two writes upon one version was stored.
     """
     found: list[Write] = []
     for write in filter(_is_move, reversed(past.writes)):
@@ -129,8 +129,8 @@ def _moves(past: ObjectHistory) -> list[Write]:
 def _unrelated(mine: ObjectHistory, others: Sequence[ObjectHistory]) -> list[ObjectHistory]:
     """Return the others without family of mine, and without what one of the others owns.
 
-    What is owned by an object that moves as well follows that one: it chases nobody. What has the
-    same owner is written by that one's controller.
+    An object follows its owner where that moves as well: it chases nobody. The controller of an
+    owner writes all that it owns.
     """
     uids = {other.writes[-1].object.uid for other in others}
     if mine.owner and mine.owner in uids:
@@ -140,7 +140,7 @@ def _unrelated(mine: ObjectHistory, others: Sequence[ObjectHistory]) -> list[Obj
 
 
 def _chased(write: Write, mine: Sequence[Write], theirs: Sequence[Write]) -> Answers:
-    """Yield a signal for two objects that chase each other, of the one whose name is the first."""
+    """Yield a signal for two objects that chase each other, about the first of them by name."""
     who, other = write.requester, theirs[-1].requester
     if who.user == other.user or write.object >= theirs[-1].object:
         return
@@ -246,7 +246,7 @@ def _is_timer(moves: Sequence[Write]) -> bool:
 
 
 def _goes_with(gaps: Sequence[float], next_gaps: Sequence[float]) -> bool:
-    """Whether the one does not make up for the other: then it begins when the other ends."""
+    """Whether no gap makes up for the gap before it: then each begins when the other ends."""
     least, most = sorted((pstdev(gaps), pstdev(next_gaps)))
     if least < _SECONDS_MEASURED or most > _AS_UNSTEADY * least:
         return False

@@ -3,8 +3,8 @@
 Result  blames who makes them; first the webhooks that changed each of them, for then the owner may
         not know its own again (open-policy-agent/gatekeeper#2963)
 Relies  on alike children: generated names, names that differ in a number, kinds of which an owner
-        needs one at a time, or equal contents. A deleted one, and a change of the owner, begin
-        anew. Of some kinds an owner has any number: see `many_children` in names.yaml
+        needs one at a time, or equal contents. A deleted child, and a change of the owner, begin
+        anew. An owner may have any number of some kinds: see `many_children` in names.yaml
 
 Bounded in entries and in time.
 """
@@ -25,12 +25,12 @@ from genguard.objects.served import resource_name
 
 ENDLESS: Final = DECLARED["endless-children"]
 _MOST: Final = 50
-"""Nothing that has so many alike is known, but what is in the table."""
+"""No owner is known to have so many alike, but of the kinds in `many_children`."""
 _MOST_CHANGED: Final = 8
 _SECONDS_CHANGED: Final = 120.0
 """A webhook that changes Jobs changes those of a timetable too, one a minute."""
 _SECONDS_NAMED: Final = 120.0
-"""Who makes one for each of fifty shards makes them at once."""
+"""An actor that makes one for each of fifty shards makes them at once."""
 _SECONDS: Final = 3_600.0
 _MOST_SERIES: Final = 2_000
 _POD_STATUS: Final = ("", "pods", "status")

@@ -117,7 +117,7 @@ def _damage(found: Declared, lost: Sequence[Change], write: Write) -> dict[str, 
         user, asked = write.requester.user, write.observed_asked
         left = {"damage": write.observed_after, "averted": write.observed_sent}
         return {key: Damage(lost_values(asked, end), user) or None for key, end in left.items()}
-    # What a write stores as it was is no change of it.
+    # A value that a write stores as it was is no change.
     unchanged = {change.key: change.before for change in write.content.requested or ()}
     stored = unchanged | values(write.content.admitted)
     meant = [change for change in lost if change.removed or change.key[1:2] == ("conditions",)]
@@ -127,7 +127,7 @@ def _damage(found: Declared, lost: Sequence[Change], write: Write) -> dict[str, 
 
 
 def _lost_of_metadata(write: Write, past: ObjectHistory) -> Answers:
-    """What a requester sets in metadata is lost: another webhook takes it away or rewrites it.
+    """A value that a requester sets in metadata is lost: another webhook removes or rewrites it.
 
     Webhooks are blamed for what they take away, put back to what was stored, or rewrite although
     it was asked for before; a value that is new each time and rewritten is told as info, for

@@ -36,7 +36,7 @@ def _stalled(write: Write, past: ObjectHistory) -> Answers:
     """Generation moves, status is written, and observedGeneration stands still (KEP-5067).
 
     Webhooks are blamed where the number was asked for and did not arrive, the writer where
-    generation has moved on and it still asks for the old. Not stalled are: a status whose
+    generation has moved on and it still asks for the old. These are not stalled: a status whose
     conditions observe the generation (Flux raises its own on success only, and starts at -1), a
     custom resource without status subresource that trails by one for ever, and a controller that
     is one or two generations behind while a long change goes on.
@@ -82,7 +82,7 @@ def _number(observed: Observed) -> int:
 
 
 def _speaks_of_status(write: Write) -> bool:
-    """Where status is no subresource any write may, and one of the spec alone does not."""
+    """Any write may where status is no subresource, but a write of the spec alone does not."""
     return write.touches_status if write.status_counts else write.writes_status
 
 
@@ -152,9 +152,9 @@ def _of_pod(write: Write, past: ObjectHistory) -> Answers:
 
     A condition should be set with the generation of the pod that its writer has seen, else nobody
     can tell which spec it is about; where the kubelet has not set status.observedGeneration, it is
-    older than 1.33 or has the feature off: then nobody is told. Quiet are the condition types that
-    spec.readinessGates names, and what others may write by names.yaml. The kubelet's user must have
-    been seen to write this pod: a virtual kubelet may have any name, and is not foreign for that.
+    older than 1.33 or has the feature off: then nobody is told. Condition types that
+    spec.readinessGates names are quiet, and what others may write by names.yaml. The kubelet's user
+    must have been seen to write this pod: a virtual kubelet may have any name, and is not foreign.
     """
     if write.gates is None or not write.writes_status:
         return
@@ -188,7 +188,7 @@ _EARLY_SECONDS: Final = 60.0
 _LEAST_EARLY: Final = 5
 _LEAST_NEVER: Final = 10
 _REGULAR: Final = 0.5
-"""Of the times that the number was raised, or was to be."""
+"""This share of the times that the number was raised, or was to be."""
 _OBSERVED: Final = "observedGeneration"
 _CONDITION_WORDS: Final = ("status", "reason")
 _PHASES: Final = frozenset({"/status/phase", "/status/state"})
@@ -241,14 +241,14 @@ def _handled(write: Write, past: ObjectHistory) -> Iterator[tuple[Write, str]]:
                  changes a condition or the phase: until then they spoke of the old spec
       late       it is raised alone, after the same writer has changed the rest of the status at
                  this generation: for a while nobody could know that the status was new
-      never      spec changes again, and of the generation before it status was written, but
+      never      spec changes again, and status was written at the generation before it, but
                  observedGeneration was not raised
       backwards  a lower number is written
     The convention is that observedGeneration says of which spec the status was made (api
     conventions, sig-architecture/api-conventions.md). Numbers that change, as those of replicas, do
     not say that a status was of the old spec: a rollout goes on. Nor do the conditions of a Pod,
     which follow its containers. Where status makes generations, no number is that of the spec.
-    What counts is what the writer asked for: a webhook may have taken the number away.
+    The request of the writer counts: a webhook may have taken the number away.
     """
     where = write.object.group, write.object.resource
     if write.status_counts or where == PODS:
@@ -296,7 +296,7 @@ def _raises(write: Write) -> bool:
 
 
 def _is_alone(write: Write) -> bool:
-    """Whether observedGeneration is all that it changes, times aside; of that leaves must tell."""
+    """Whether leaves tell that it changes nothing but observedGeneration, times aside."""
     changes = write.content.sent.changes
     return bool(changes) and all(
         change.holds_time or change.key[-1] == _OBSERVED for change in changes
@@ -313,7 +313,7 @@ def _speaks(write: Write) -> bool:
 
 
 class Numbers(Question):
-    """See the module. Who has not been seen for longest is forgotten first."""
+    """See the module. The writer that was not seen for longest is forgotten first."""
 
     findings: ClassVar = (STALLED, AHEAD, MISMATCH, DISHONEST, MISSING, FOREIGN)
 
@@ -335,7 +335,7 @@ class Numbers(Question):
     def _count_handling(self, write: Write, past: ObjectHistory) -> Answers:
         """Count how its writer handles the number, over the writes of many objects.
 
-        Who waits takes an old status for new, or waits for ever.
+        A client that waits takes an old status for new, or waits for ever.
         """
         for of, how in _handled(write, past) if write.has_outcome else ():
             who, where = of.requester, of.object

@@ -12,7 +12,7 @@ shows no deletionTimestamp (apiserver pkg/registry/core/pod/rest and the kubelet
 
 A turn is a creation and the deletion of the same uid. It follows from an earlier turn if the object
 was created after that one was deleted: Pods that are drained in a wave were all there before, so
-each of them is a first turn. What has a new parent or a new template is another object.
+each of them is a first turn. An object with a new parent or template is another one.
 """
 
 from collections.abc import Sequence
@@ -33,11 +33,11 @@ RECREATION: Final = DECLARED["recreation"]
 _TURNS: Final = 4
 """A person who deletes a Pod so that it starts again does so two or three times."""
 _TURNS_OF_COURSE: Final = 8
-"""Of what is deleted since it is done, and made again under its name all the same."""
+"""For objects that are deleted because they are done, and made again under their names anyway."""
 _TIMES_OF_TURNS: Final = 4.0
 _SECONDS_OF_TURNS: Final = 10.0
 _SECONDS_OF_TURN: Final = 600.0
-"""What lives longer, or comes back later, is no loop."""
+"""An object that lives longer, or comes back later, is no loop."""
 _MOST_MADE: Final = 20_000
 MOST_BYTES: Final = 8 * 1024 * 1024
 _MOST_VACANT: Final = 7_000

@@ -11,8 +11,8 @@ Relies  on a minimum of time, since writes at once may share a version that is o
   if the same is asked for in the same place.
 - Creations with a new name each are attempts at the same where the same user makes them for one
   owner, or Pods with the same labels, and none comes out.
-- A creation of a name that is taken is asked for again by who only makes sure of an object, at an
-  even pace. So it counts where the pauses become longer, as of a client whose attempts fail.
+- A client that only makes sure of an object asks again for a name that is taken, at an even pace.
+  So it counts where the pauses become longer, as those of a client whose attempts fail.
 - An update that names a version which is no longer stored is answered 409, and its reviews show
   both versions. A client that reads the object again names a newer one. So it counts if the same
   requester names the same old version again.
@@ -50,16 +50,16 @@ RETRY: Final = DECLARED["refused-retry"]
 _ATTEMPTS: Final = 4
 """A person who gets it wrong tries three times."""
 _TRIES: Final = 10
-"""Of one change after another, or of a version that is out of date: a person does not try so many,
+"""At one change after another, or at a version that is out of date: no person tries so many times,
 and a cache is behind for less long (client-go util/workqueue/default_rate_limiters.go: the tenth
 try comes 2.5 s after the first)."""
 _SECONDS_REFUSED: Final = 0.5
 _SECONDS_LONG: Final = 120.0
-"""Of creations with a new name each: who makes many objects at once takes less time. Of those of
-a name that is taken: an object that is deleted is gone by then."""
+"""For creations with a new name each: an actor that makes many objects at once takes less time. For
+creations of a name that is taken: an object that is deleted is gone by then."""
 _STALE_TRIES: Final = 5
 _STALE_SECONDS: Final = 3.0
-"""Of one old version: no cache is behind for so long after it was answered 409 so often."""
+"""For one old version: no cache is behind for so long after it was answered 409 so often."""
 _SECONDS_BETWEEN: Final = 1_200.0
 """Attempts further apart are not the same loop; a backoff of client-go ends at 1,000 s."""
 _SLOW: Final = 150.0
@@ -72,7 +72,7 @@ _SLOWING: Final = 1.5
 default_rate_limiters.go): three in a row are longer by this factor. One that makes many Pods does
 not slow down, however late these are looked at on a loaded machine."""
 _USERS: Final = 3
-"""So many users who wait for an outcome at once, and nobody has one: outcomes are lost."""
+"""If so many users wait for an outcome at once, and nobody has one, outcomes are lost."""
 _NEVER_STORED: Final = "it is admitted and never stored"
 
 
@@ -203,7 +203,7 @@ class Refused(Question):
         if is_creation:
             found = self._count(write, seen.attempt)
             if why and not found.is_slowing:
-                return  # who makes sure of an object asks at an even pace, and goes on
+                return  # a client that makes sure of an object asks at an even pace, and goes on
             needed = (_TRIES, _SECONDS_LONG) if why else needed
             if seen.likeness and found.tries == 1:
                 found = self._count(write, NO_DIGEST, likeness=seen.likeness)
@@ -215,7 +215,7 @@ class Refused(Question):
             found = self._count(write, asked.before, asked.after)
         if len(self._without) >= _USERS:
             return  # outcomes are lost
-        made = _made(write)  # of a creation with a new name no leaves are compared
+        made = _made(write)  # no leaves of a creation with a new name are compared
         is_by_webhook = made if is_creation else write.content.webhook or write.metadata.webhook
         blame = Blame.OTHERS if is_by_webhook else Blame.REQUESTER
         if blame is Blame.OTHERS and made and self._passed.issuperset(made):
@@ -238,7 +238,7 @@ class Refused(Question):
             yield from _told(write, Blame.REQUESTER, what, slow, fast)
 
     def _never_shown(self, write: Write) -> Answers:
-        """Take in a creation with an outcome; of Pods of one owner none may ever be shown."""
+        """Take in a creation with an outcome; it may be that no Pod of its owner is ever shown."""
         if not write.base or not _is_pod(write) or not self._shows_status:
             return
         found = self._count(write, NO_DIGEST)

@@ -99,7 +99,7 @@ def _stamped(write: Write, past: ObjectHistory) -> Answers:
 def _is_stamp(write: Write) -> bool:
     changes = write.content.admitted.changes if write.counted else ()
     told = values(write.metadata.admitted)
-    # Not what components note for themselves; who takes that away is none of them.
+    # Bookkeeping is not among them, unless it is taken away: its component would keep it.
     told |= {
         change.key: None for change in changes if change.removed and change.key[0] == "metadata"
     }
@@ -109,8 +109,8 @@ def _is_stamp(write: Write) -> bool:
 def _added_again(write: Write, past: ObjectHistory) -> Answers:
     """The same item is added to a list again and again, which grows without end.
 
-    Items that differ are news: a slice of endpoints grows with a Deployment. Who adds again what
-    somebody has taken out fights with that one.
+    Items that differ are news: a slice of endpoints grows with a Deployment. A writer that adds
+    again what somebody has taken out fights with that one.
     """
     made = _added(write)
     if not made:
@@ -141,8 +141,9 @@ def _asked_once_more(write: Write, past: ObjectHistory) -> Answers:
     """The same status is asked for again and again, and is not kept (KEP-5067, first symptom).
 
     Blames other webhooks where they change what is asked; else the requester may be the one who
-    asks for what the server drops. Who is undone by another user is the victim (status-oscillation,
-    status-clobbered). A rate alone tells nothing: a busy controller writes something new each time.
+    asks for what the server drops. A requester whom another user undoes is the victim
+    (status-oscillation, status-clobbered). A rate alone tells nothing: a busy controller writes
+    something new each time.
     """
     if not _asks(write):
         return
@@ -150,7 +151,7 @@ def _asked_once_more(write: Write, past: ObjectHistory) -> Answers:
     asking = filter(_asks, own(write, past.writes, _SECONDS))
     same = [*takewhile(lambda other: other.content_hash == write.content_hash is not None, asking)]
     if len(same) >= _ASKED_AGAIN:
-        # Of several writes upon one version all but one are refused, and tried again.
+        # All but one of several writes upon one version are refused, and tried again.
         rivals = Counter(write.base for write in past.writes if write.content.admitted)
         same = [
             other
@@ -166,9 +167,9 @@ def _asked_once_more(write: Write, past: ObjectHistory) -> Answers:
 def _says_the_same(write: Write, past: ObjectHistory) -> Answers:
     """Each of its writes in a row changes nothing but the order, or nothing but times of status.
 
-    The one is a loop at any pace. The other may be a heartbeat, unless it comes every few seconds,
-    or it is a lastTransitionTime, which may not move while its condition stays (k8s.io/apimachinery
-    pkg/apis/meta/v1/types.go:Condition).
+    The order alone is a loop at any pace. Times alone may be a heartbeat, unless they come every
+    few seconds, or one is a lastTransitionTime, which may not move while its condition stays
+    (k8s.io/apimachinery pkg/apis/meta/v1/types.go:Condition).
     """
     is_same = next((rule for rule in (_only_order, _only_times) if rule(write)), None)
     if is_same is None:

@@ -27,14 +27,14 @@ from genguard.objects.shown import listed
 
 STRIPPED: Final = DECLARED["field-stripped"]
 _LEAST: Final = 5
-"""Of a field that an older API knows, or of a custom resource: so many creations, or objects."""
+"""Creations, or objects, without a field that an older API knows, or of a custom resource."""
 _SECONDS_STRIPPED: Final = 900.0
-"""Objects are created now and then: what a webhook takes away is not over when none is for long."""
+"""Objects are created now and then: a long time without any does not end the finding."""
 _MOST_STRIPPED: Final = 1_000
 _MOST_FIELDS: Final = 20
 """Of one write."""
 _NOTHING: Final = OFF | {digest_of(b"{}"), digest_of(b"[]")}
-"""Who encodes an object anew leaves out what says nothing."""
+"""A webhook that encodes an object anew leaves out values that say nothing."""
 _FEW: Final = 2
 """Fields of an item of which one is chosen: a variable with its name and one source."""
 
@@ -42,8 +42,8 @@ _FEW: Final = 2
 def _taken(write: Write, *, again: bool) -> Iterator[tuple[str, str, bool]]:
     """Yield what webhooks took away of what is asked for; or reinvoked ones, of what was added too.
 
-    Pointers, as they are and of any item, and whether it may have been replaced. Of a creation what
-    is gone as a whole is one field. Positions in a list say nothing where something came in.
+    Pointers, as they are and of any item, and whether it may have been replaced. A part that a
+    creation loses as a whole is one field. Positions in a list say nothing where items came in.
     """
     asked, made = (*(write.content.requested or ()),), (*(write.content.webhook or ()),)
     if again:

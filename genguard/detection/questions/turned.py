@@ -48,20 +48,20 @@ _SECONDS: Final = 3_600.0
 fight takes four writes."""
 _SECONDS_OF_STATUS: Final = 600.0
 _MOST_LEAVES: Final = 20
-"""Of a write. A loop that changes more changes these."""
+"""Of one write. A loop that changes more leaves changes these as well."""
 _MOST_TURNS: Final = 20
 _MOST_FOUGHT: Final = 8
-"""What a leaf was earlier is remembered against nobody."""
+"""Earlier values of a leaf are remembered against nobody."""
 _ONE_SIDED: Final = 3
 _UNLIKE: Final = 10.0
-"""Who adds so many times what the other adds does not count the same."""
+"""A writer that adds so many times what the other adds does not count the same thing."""
 _CHANGES_OF_HANDS: Final = 3
-"""Of A, B, A, B: mine, yours, mine again, and yours again."""
+"""A, B, A, B has as many: mine, yours, mine again, and yours again."""
 _SLOW_TURNS: Final = 6
-"""Of a fight these are as many signs as make a loop, however far apart they are."""
+"""A fight of so many is a loop at once, however far apart they are."""
 _TIMETABLE_SECONDS: Final = 4 * 3_600.0
-"""Who writes later than this after the other follows a timetable: down in the evening, up in the
-morning."""
+"""A writer that comes later than this after the other follows a timetable: down in the evening, up
+in the morning."""
 _HASTE_SECONDS: Final = 600.0
 _ITEMS: Final = 6
 _SETS: Final = ((FINALIZERS,), (OWNERS,))
@@ -99,8 +99,8 @@ def turned(
     """Yield each leaf that a write changed, with who changed it: the requester or webhooks.
 
     keys  only these leaves
-    What a requester sets and webhooks rewrite is the requester's. The annotations of a Deployment
-    count as spec does; here they are metadata.
+    A leaf that a requester sets and webhooks rewrite is the requester's. The annotations of a
+    Deployment count as spec does; here they are metadata.
     """
     for part in (write.content, write.metadata):
         found = [change for change in part.admitted.changes if keys is None or change.key in keys]
@@ -133,11 +133,11 @@ def changes_of(
 def fighters(series: Sequence[ValueChange]) -> list[Requester]:
     """Return who turns a leaf back, each once, if two do and the newest turn is part of it.
 
-    Who makes a value of his own again over what somebody else has made of it turns it back. One
-    that walks a cycle of its own, a correction, and a value that never comes back (a time, a
-    counter) are no fight. Where one takes away what another sets, its values may be new; and so may
-    those that are replaced by the same value three times (a number that an autoscaler finds).
-    Two processes of one user are two writers, as long as nobody else has a part in it.
+    A writer that makes its own value again over that of somebody else turns the leaf back. One that
+    walks a cycle of its own, a correction, and a value that never comes back (a time, a counter)
+    are no fight. Where one takes away what another sets, its values may be new; and so may those
+    that are replaced by the same value three times (a number that an autoscaler finds). Two
+    processes of one user are two writers, as long as nobody else has a part in it.
     """
     series = series[-_MOST_FOUGHT:]
     values = [turn.value for turn in series]
@@ -163,7 +163,7 @@ def fighters(series: Sequence[ValueChange]) -> list[Requester]:
 def _by_turns(series: Sequence[ValueChange]) -> list[Requester]:
     """Return two users who take turns at a leaf, if what each writes is new every time.
 
-    What only grows is no fight: a counter that both raise, a log, the time of a heartbeat.
+    A value that only grows is no fight: a counter that both raise, a log, the time of a heartbeat.
     """
     series = series[-_MOST_FOUGHT:]
     sides = [{turn.requester.user for turn in series[side::2]} for side in (0, 1)]
@@ -313,8 +313,8 @@ def _is_beside(
 def _is_news(fought: Sequence[Change], series: dict[Path, list[ValueChange]]) -> bool:
     """Whether values that are new each time may be news of both.
 
-    Of a status, of annotations, and of numbers that grow. Two people or pipelines who work by
-    turns are slow.
+    Values of a status, of annotations, and numbers that grow may be. Two people or pipelines who
+    work by turns are slow.
     """
     latest = {change.key: series[change.key][-_MOST_FOUGHT:] for change in fought}
     return all(
@@ -328,13 +328,13 @@ def _is_news(fought: Sequence[Change], series: dict[Path, list[ValueChange]]) ->
 
 _AT_ONCE_SECONDS: Final = 5.0
 _AT_ONCE: Final = 8
-"""So many times in a row an annotation is set again so soon after it was taken away: no question is
-asked so often."""
+"""If an annotation is set again so many times in a row, so soon after it was taken away, it is no
+question: none is asked so often."""
 _NO_SOONER: Final = 3
 _AS_SOON: Final = 1.25
-"""So many times in a row, in the median, who asks is not slower than who answers, within so much:
-two who hurry alike differ by chance. Questions are asked at leisure, and answered at once. This
-holds at any pace, and one long pause changes nothing."""
+"""Questions are asked at leisure, and answered at once. So the last pauses before a question are
+longer, in the median, than those before an answer, by more than this factor: two who hurry alike
+differ by chance. This holds at any pace, and one long pause changes nothing."""
 
 
 def _is_answered(key: Path, series: Sequence[ValueChange]) -> bool:
@@ -380,7 +380,7 @@ def _alone(
     A condition or phase that it flips, too fast to be true. A mark of the owner to which it gives
     two values by turns; what has an owner in the cluster is marked as that one is. A field of spec
     that it walks back and forth, and a template that gets a new value in each of its writes.
-    What is switched on and off beside spec may be what happens to others: endpoints come and go.
+    A switch beside spec may show what happens to others: endpoints come and go.
     """
     user = write.requester.user
     if part is OSCILLATION:
@@ -440,8 +440,9 @@ def _taken_out(write: Write, past: ObjectHistory) -> Answers:
     """Yield a signal for an item that is taken out of a list, as others of its sort were before.
 
     Each has a name of its own (a new Secret, finalizer or owner each time), so that no leaf ever
-    turns back. The garbage collector takes out owners that are gone: so ends a life of these.
-    Over days it is told as info, and where items come sooner than they go: else they may be tasks.
+    turns back. The garbage collector takes out owners that are gone, as their life ends.
+    Over days it is told as info, and only where items come sooner than they go: else they may be
+    tasks.
     """
     user, slow = write.requester.user, past.slow
     changes = (*write.content.admitted, *write.metadata.admitted)

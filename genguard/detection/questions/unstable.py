@@ -33,7 +33,7 @@ def _changed_once_more(write: Write, past: ObjectHistory) -> Answers:
     made = {change.pointer: change for change in (*spec, *again)}
     if made:
         said = f"a webhook changed {len(made)} field(s) once more when it was reinvoked"
-        # Nothing explains what is added to, or changes in each write.
+        # Nothing explains a leaf that is added to, or that changes, in each write.
         is_unstable = (
             spec
             or _of(again, metadata.grown)
