@@ -128,8 +128,8 @@ def _metadata(
 def _joined(asked: Diff | None, rounds: Sequence[Diff], admitted: Diff) -> PartDiffs:
     """Join what each phase of one write shows of one part; `asked` is None without an intent.
 
-    Two mutate calls are its rounds. More are several writes of one user, for there is no third
-    round; and so may be two, without an intent.
+    Two mutate calls are its rounds. More than two are several writes of one user, for there is no
+    third round. Without an intent, two calls may be several writes as well.
     """
     requested = webhook = reinvocation = None
     if asked is not None:

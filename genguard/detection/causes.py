@@ -107,7 +107,7 @@ def _follows(user: str, below: ObjectHistory, above: ObjectHistory, now: float) 
 
 
 def _is_result(pairs: Sequence[tuple[Write, Write]]) -> bool:
-    """Whether equal changes, or states, of the owner led to equal ones: else nobody tells it."""
+    """Whether equal changes, or states, of the owner led to equal results: else it is unknown."""
     values = [(_values(cause), _values(result)) for cause, result in pairs]
     for told in (
         [value for value in values if None not in value],
@@ -156,7 +156,7 @@ def root_causes(findings: Sequence[FindingState]) -> Mapping[str, str]:
 
 
 def beneath(findings: Iterable[Finding], above: Mapping[str, str]) -> dict[str, list[Finding]]:
-    """Return the findings beneath others, by the ids of these, as `above` has it by their own."""
+    """Return findings beneath others, by the ids of those, which `above` has by their own ids."""
     found: dict[str, list[Finding]] = {}
     for finding in findings:
         if finding.id in above:

@@ -169,7 +169,7 @@ def item_name(field: str, name: str | int) -> str | int:
 
 
 def _short(name: str) -> str:
-    """Return the name; of a name that is too long the beginning and a digest."""
+    """Return the name, or the beginning and a digest of a name that is too long."""
     return name if len(name) <= LONGEST_NAME else f"{name[:32]}#{_hashed(name)}"
 
 
@@ -267,7 +267,7 @@ def _walk(at: PathNode, old: dict[Any, Any], new: dict[Any, Any], found: _Found)
 
 
 def _same(value: Any, other: Any) -> bool:
-    """Return whether equal values are so in JSON: to Python 1 is 1.0 and True as well."""
+    """Return whether equal values are equal in JSON too: Python takes 1 for 1.0 and True."""
     return type(value) is str or _encode(value) == _encode(other)
 
 
@@ -301,7 +301,7 @@ def _inside(at: PathNode, value: Any) -> dict[Any, Any]:
 
 
 def _note_order(at: PathNode, old: Iterable[_Item], new: Iterable[_Item], found: _Found) -> None:
-    """Add the list where the items with names that both sides have come in another order."""
+    """Add the list if the items whose names both sides have come in another order."""
     both = {*old} & {*new} if [*old] != [*new] else ()
     before, after = ([name for name in side if name in both] for side in (old, new))
     if before != after and len(found) < MOST_LEAVES:
@@ -364,7 +364,7 @@ def _is_reordered(old: str, new: str) -> bool:
 
 
 def _decoded(text: str) -> bytes:
-    """Return what a value of a Secret encodes; of other texts the text."""
+    """Return what a value of a Secret encodes, or the bytes of any other text."""
     try:
         return b64decode(text, validate=True)
     except ValueError:

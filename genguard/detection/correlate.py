@@ -10,7 +10,7 @@ patches one Pod from several threads. So each write is joined by itself. An obse
   writes came between each other within SECONDS_BUSY, or a bound dropped a write within
   SECONDS_WAITED. Nobody is blamed for what differs in a write in doubt.
 
-What is known of a live API server decides the rest:
+Facts about a live API server decide the rest:
 
 - a mutate call is not a write. Where outcomes are seen at all, a write without one may have been
   refused, or its outcome went to another replica. It is told as refused when the next write upon
@@ -133,7 +133,7 @@ class Completeness(msgspec.Struct):
 
     joined      writes with an outcome
     incomplete  those of them that lacked an earlier phase
-    missing     how many writes lacked each phase; of those without an outcome some were refused
+    missing     how many writes lacked each phase; some of those without an outcome were refused
     """
 
     joined: int = 0
@@ -392,8 +392,8 @@ class Correlator:
     def _refused(self, write: _OpenWrite) -> Iterator[Joined | Observation]:
         """Yield a write as one that was refused, once.
 
-        Its outcome is awaited all the same: webhooks that are called at once with genguard's do not
-        delay that one, but a loaded machine does.
+        Its outcome is awaited all the same: webhooks that are called together with genguard's do
+        not delay it, but a loaded machine does.
         """
         last = write.last
         is_intent_lost = write.intent is None and _kind_of(last) in self._called_for[Phase.INTENT]

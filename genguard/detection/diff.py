@@ -102,7 +102,7 @@ class PartDiffs(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def grown(self) -> list[Path]:
-        """Labels and annotations to whose stored value webhooks, and nobody else, added."""
+        """Labels and annotations whose stored value grew by webhooks, and by nobody else."""
         asked = {change.key for change in self.requested or () if change.has_grown}
         found = () if self.webhook is None else self.admitted.changes
         return [change.key for change in found if change.has_grown and change.key not in asked]
@@ -140,7 +140,7 @@ NOTHING_DIFFERS: Final = PartDiffs(NO_DIFF, NO_DIFF)
 
 
 def asks_nothing(asked: Diff | None, made: Iterable[Change]) -> bool:
-    """Whether nothing is asked for, but that a PUT leaves out what webhooks add."""
+    """Whether nothing is asked for; a PUT may leave out what webhooks add."""
     theirs = {change.key for change in made}
     return asked is not None and all(change.removed and change.key in theirs for change in asked)
 

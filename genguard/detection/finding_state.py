@@ -271,7 +271,7 @@ class FindingState(msgspec.Struct, gc=False):
         """Return the severity, by count and duration; minor signals make a warning if they last.
 
         A lost observedGeneration that is still lost after few signs is a warning, once somebody
-        has looked at the object: who waits for it waits for ever.
+        has looked at the object: a client that waits for it waits for ever.
         """
         if self.minor:
             is_long = self.last - self.first >= LASTING_SECONDS

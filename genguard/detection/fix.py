@@ -118,13 +118,13 @@ class Trials:
         return self._trial(harmed, lambda w: not self._fights_more(w)) if actors else None
 
     def operation(self) -> str:
-        """Return the operation of the writes that do harm; of an object without a uid CREATE."""
+        """Return the operation of the writes that do harm; without any, the likely operation."""
         likely = "UPDATE" if self._found.subject.uid else "CREATE"
         seen = {write.operation.value for write in self._harmed} or {likely}
         return seen.pop() if len(seen) == 1 else ""
 
     def lacks(self, actors: Collection[Actor]) -> bool:
-        """Whether what writers sent may have none of the fields: they took all away, or item 0."""
+        """Whether the writers may have sent none of the fields: they took all away, or item 0."""
         sent, firsts = self._set_by(actors), frozenset(f"{path}/0" for path in self._paths)
         pointers = [change.pointer for change in sent]
         return all(change.removed for change in sent) and any(
@@ -393,7 +393,7 @@ class _About(NamedTuple):
         }
 
     def subjects(self, kind: str) -> Iterator[tuple[_Names, _Tried]]:
-        """Yield each whom steps of a kind are about: names for their words, and their trial."""
+        """Yield names for the words of steps of a kind, and their trial, for each actor."""
         if kind in _NO_ACTORS:
             yield {}, self.trials.restored
             return

@@ -280,8 +280,8 @@ class Ledger:
     def _in_order(self, room: int) -> list[FindingState]:
         """Return all findings, those first that are to be kept in a room of so many bytes.
 
-        Each is placed by what its namespace holds up to it, so that the end of the list takes of
-        whoever holds most.
+        Each is placed by what its namespace holds up to it: the end of the list is of those who
+        hold most.
         """
         held: dict[str, int] = {}
 
@@ -302,7 +302,7 @@ class Ledger:
         return sorted(self._all(), key=place)
 
     def _finding(self, entry: FindingState, why: FindingState | None, accused: Accused) -> Finding:
-        """Return a finding as it is told; who only follows another is not sure to blame."""
+        """Return a finding as it is told; an actor who only follows another is not certain."""
         where = FoundObject(*msgspec.structs.astuple(entry.object))
         began, missed = entry.first + self._ahead, entry.missed_since
         actors, at = entry.actors(accused, self._mutators, began), rfc3339(began)

@@ -208,7 +208,7 @@ def _rows(
 
 
 def _next(side: dict[Path, Change] | None, key: Path, before: _Cell | None) -> _Cell | None:
-    """Return the value after one comparison; what it does not name has stayed as it was."""
+    """Return the value after one comparison; a leaf that it does not name stays as it was."""
     if side is None:
         return None
     return (side[key].after, side[key].shown_after) if key in side else before

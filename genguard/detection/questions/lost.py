@@ -148,7 +148,7 @@ def _lost_of_metadata(write: Write, past: ObjectHistory) -> Answers:
 
 
 def _is_lost(asked: Change, left: Change, write: Write, past: ObjectHistory) -> bool:
-    """Whether it is gone, put back, or asked for again since what was made of it was stored.
+    """Whether it is gone, put back, or asked for again since the value of webhooks was stored.
 
     A write that is tried again after a conflict asks again as well, and finds the old value.
     """
@@ -224,7 +224,7 @@ _Step = tuple[Path, Digest | None, Digest | None]
 
 
 def _asked(write: Write) -> dict[_Step, Change]:
-    """Return the fields that a write asks for, by what it makes of what."""
+    """Return the fields that a write asks for, by path, old value and new value."""
     asked = [
         change
         for change in write.content.requested or ()

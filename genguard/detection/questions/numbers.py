@@ -82,7 +82,7 @@ def _number(observed: Observed) -> int:
 
 
 def _speaks_of_status(write: Write) -> bool:
-    """Any write may where status is no subresource, but a write of the spec alone does not."""
+    """Whether it writes status: where status is no subresource, whether it changes status."""
     return write.touches_status if write.status_counts else write.writes_status
 
 

@@ -3,8 +3,8 @@
 Result  blames other webhooks: most often one decodes objects into a type of its own, which is older
         than the field, and answers with a patch of the whole object (enix/kube-image-keeper#457,
         doitintl/kube-secrets-init#53, kubernetes/kubernetes#127701)
-Relies  on leaves of spec: of status and metadata `lost` tells, of a field of one object that is put
-        back again and again `turned`
+Relies  on leaves of spec: `lost` tells of status and metadata, `turned` of a field of one object
+        that is put back again and again
 
 Bounded in entries.
 """
@@ -27,7 +27,7 @@ from genguard.objects.shown import listed
 
 STRIPPED: Final = DECLARED["field-stripped"]
 _LEAST: Final = 5
-"""Creations, or objects, without a field that an older API knows, or of a custom resource."""
+"""So many objects, or creations, lack a field that an older API knows, or of a custom resource."""
 _SECONDS_STRIPPED: Final = 900.0
 """Objects are created now and then: a long time without any does not end the finding."""
 _MOST_STRIPPED: Final = 1_000
@@ -40,7 +40,7 @@ _FEW: Final = 2
 
 
 def _taken(write: Write, *, again: bool) -> Iterator[tuple[str, str, bool]]:
-    """Yield what webhooks took away of what is asked for; or reinvoked ones, of what was added too.
+    """Yield fields of the request that webhooks took away; reinvoked ones take added fields too.
 
     Pointers, as they are and of any item, and whether it may have been replaced. A part that a
     creation loses as a whole is one field. Positions in a list say nothing where items came in.

@@ -58,7 +58,7 @@ _UNLIKE: Final = 10.0
 _CHANGES_OF_HANDS: Final = 3
 """A, B, A, B has as many: mine, yours, mine again, and yours again."""
 _SLOW_TURNS: Final = 6
-"""A fight of so many is a loop at once, however far apart they are."""
+"""A fight of so many turns is a loop at once, however far apart they are."""
 _TIMETABLE_SECONDS: Final = 4 * 3_600.0
 """A writer that comes later than this after the other follows a timetable: down in the evening, up
 in the morning."""
@@ -84,7 +84,7 @@ class ValueChange(NamedTuple):
 
     @property
     def step(self) -> float:
-        """Return by how much a number has grown; 0 of what is no number, or is not shown."""
+        """Return by how much a number has grown; 0 if it is no number, or is not shown."""
         shown = self.change.shown_before or "", self.change.shown_after or ""
         return float(shown[1]) - float(shown[0]) if all(x[:1].isdigit() for x in shown) else 0.0
 
@@ -378,9 +378,9 @@ def _alone(
     """Yield a signal for what one writer turns by itself.
 
     A condition or phase that it flips, too fast to be true. A mark of the owner to which it gives
-    two values by turns; what has an owner in the cluster is marked as that one is. A field of spec
-    that it walks back and forth, and a template that gets a new value in each of its writes.
-    A switch beside spec may show what happens to others: endpoints come and go.
+    two values by turns; an object with an owner in the cluster is marked as the owner is. A field
+    of spec that it walks back and forth, and a template that gets a new value in each of its
+    writes. A switch beside spec may show what happens to others: endpoints come and go.
     """
     user = write.requester.user
     if part is OSCILLATION:
@@ -440,9 +440,8 @@ def _taken_out(write: Write, past: ObjectHistory) -> Answers:
     """Yield a signal for an item that is taken out of a list, as others of its sort were before.
 
     Each has a name of its own (a new Secret, finalizer or owner each time), so that no leaf ever
-    turns back. The garbage collector takes out owners that are gone, as their life ends.
-    Over days it is told as info, and only where items come sooner than they go: else they may be
-    tasks.
+    turns back. The garbage collector takes out owners that are gone, as their life ends. Over days
+    it is told as info, and only where items come sooner than they go: else they may be tasks.
     """
     user, slow = write.requester.user, past.slow
     changes = (*write.content.admitted, *write.metadata.admitted)
