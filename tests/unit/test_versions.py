@@ -65,6 +65,16 @@ def test_an_object_that_is_listed_again_is_no_new_version():
     assert cluster.detection.findings() == ()
 
 
+def test_versions_that_a_watch_has_missed_are_no_mismatch():
+    """After a pause it lists again; and `rules: []` in place of no rules is counted, not shown."""
+    cluster = Cluster()
+    cluster.write("helm")
+    cluster._generation += 3
+    cluster.write("helm", clientConfig={"caBundle": "Y2E="})
+    cluster.write("genguard")
+    assert cluster.detection.findings() == ()
+
+
 def test_an_object_that_is_gone_takes_no_memory():
     cluster = Cluster()
     cluster.fight("cainjector", "helm", times=3)
