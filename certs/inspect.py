@@ -106,7 +106,7 @@ def inspect(
         message += "from an authority in the bundle, or add its authority there"
         problems.append(Problem("certificate", message))
     problems += _of_time(leaf, at)
-    problems += (Problem("certificate", f"the certificate {one}") for one in _of_use(leaf, names))
+    problems += (Problem("certificate", f"the certificate {text}") for text in _of_use(leaf, names))
     found = CertificateDetails(leaf.issuer.rfc4514_string(), leaf.not_valid_after_utc, fingerprint)
     return Inspection(found, tuple(problems))
 
@@ -128,7 +128,7 @@ def explain_failure(
     for intermediate in (*intermediates, *intermediates):  # in whatever order they are sent
         if intermediate not in trusted and any(_signed(intermediate, signer) for signer in trusted):
             trusted.append(intermediate)
-    objections = [_objection(one, at) for one in trusted if _signed(leaf, one)]
+    objections = [_objection(authority, at) for authority in trusted if _signed(leaf, authority)]
     return None if "" in objections else next(iter(objections), UNKNOWN_SIGNER)
 
 

@@ -134,7 +134,7 @@ def _builder(
         .not_valid_before(at - min(CLOCK_SKEW, (not_after - at) * _MOST_SKEW))
         .not_valid_after(not_after)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
-        .add_extension(x509.KeyUsage(**{one: one == usage for one in _USAGES}), critical=True)
+        .add_extension(x509.KeyUsage(**{flag: flag == usage for flag in _USAGES}), critical=True)
     )
 
 

@@ -88,7 +88,7 @@ def read_living(bundle_pem: bytes, at: datetime) -> tuple[x509.Certificate, ...]
         found = read_certificates(bundle_pem)
     except MalformedPEMError:
         return ()
-    return tuple(one for one in found if at < one.not_valid_after_utc)
+    return tuple(certificate for certificate in found if at < certificate.not_valid_after_utc)
 
 
 def read_key(pem: bytes) -> PrivateKeyTypes:

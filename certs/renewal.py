@@ -89,7 +89,7 @@ def renewal(
     bundle = dict.fromkeys((authority.cert_pem, *map(pem.write_certificate, living)))
     ca_pem = b"".join(islice(bundle, _MOST_TRUSTED))
     wanted = {**files, pem.CA_FILE: ca_pem, CA_KEY_FILE: authority.key_pem}
-    if may_sign and all(authority.cert_pem in one for one in trusted):
+    if may_sign and all(authority.cert_pem in ca_bundle for ca_bundle in trusted):
         leaf = issue(names=names, at=at, authority=authority, leaf_lifetime=lifetime)
         wanted |= {pem.CERT_FILE: leaf.cert_pem, pem.KEY_FILE: leaf.key_pem}
     is_usable = not found.errors and bool(files.get(pem.CA_FILE, b"").strip())
