@@ -60,8 +60,8 @@ class AlertmanagerSink:
         if not timedelta(0) <= now - self._sent < RESEND:  # less than 0: the clock was set back
             self._sent = now
             all_of_them = (*self._held(findings, now), *findings)
-            self._firing = {one.id: one for one in all_of_them if _is_open(one)}
-            alerts = [self._alert(one, now) for one in self._firing.values()] + [
+            self._firing = {finding.id: finding for finding in all_of_them if _is_open(finding)}
+            alerts = [self._alert(finding, now) for finding in self._firing.values()] + [
                 alert for alert in alerts if alert["endsAt"] <= _text(now)
             ]
         if alerts:
@@ -76,11 +76,11 @@ class AlertmanagerSink:
         known = {finding.id for finding in findings}
         begin = (now - _HELD).timestamp()
         held = [
-            structs.replace(one, evidence=(), paths=())
-            for one in self._firing.values()
-            if one.id not in known
-            and not one.message.startswith(UNVERIFIED)
-            and datetime.fromisoformat(one.last_seen).timestamp() > begin
+            structs.replace(finding, evidence=(), paths=())
+            for finding in self._firing.values()
+            if finding.id not in known
+            and not finding.message.startswith(UNVERIFIED)
+            and datetime.fromisoformat(finding.last_seen).timestamp() > begin
         ]
         return held[-_MOST_HELD:]
 

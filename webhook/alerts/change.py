@@ -97,8 +97,8 @@ async def log_changes(changes: tuple[Change, ...], findings: tuple[Finding, ...]
             "name": where.name,
             "paths": finding.paths,
             "actors": [
-                f"{one.type} {name} ({one.confidence})"
-                for one, name in zip(finding.actors, names_of(finding.actors), strict=True)
+                f"{actor.type} {name} ({actor.confidence})"
+                for actor, name in zip(finding.actors, names_of(finding.actors), strict=True)
             ],
             "count": finding.count,
             "what": finding.message,

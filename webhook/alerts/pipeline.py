@@ -102,8 +102,8 @@ class QueuedSink:
             # They wait again, before those that came meanwhile.
             later = tuple(self._changes.values())
             self._changes.clear()
-            for one in (*taken, *later):
-                self._add(*one)
+            for change in (*taken, *later):
+                self._add(*change)
             self._wake.set()
             raise
 
@@ -145,8 +145,8 @@ class Verification:
                 for transition, finding in changes
                 if (found := await self._passed(finding, is_end=transition in ENDS)) is not None
             ]
-            known = [one for each in findings if (one := await self._passed(each)) is not None]
-            await sink(tuple(passed), tuple(known))
+            known = [await self._passed(finding) for finding in findings]
+            await sink(tuple(passed), tuple(finding for finding in known if finding is not None))
 
         return tell
 
