@@ -94,7 +94,7 @@ class Evaluator(AbstractContextManager["Evaluator"]):
         asked = reviewed_request(request)
         if asked is None:
             return found
-        short = [one for one in found if len(one) <= LONGEST]
+        short = [expression for expression in found if len(expression) <= LONGEST]
         return found | self._answers(_CONDITION, short, "holds", asked)
 
     def answer(self, rule: HealthRule, document: Mapping[str, Any]) -> RuleAnswers:
@@ -136,7 +136,7 @@ class Evaluator(AbstractContextManager["Evaluator"]):
             exceeded = Counter[str]()
             while left and (pool := self._running()) is not None:
                 try:
-                    asked = [pool.submit(worker.run, function, one, *args) for one in left]
+                    asked = [pool.submit(worker.run, function, source, *args) for source in left]
                     for answer in asked:
                         found[left[0]] = answer.result(self._answer_seconds)
                         left.pop(0)
@@ -194,9 +194,9 @@ class Evaluator(AbstractContextManager["Evaluator"]):
 
 def reviewed_request(request: AdmissionRequest) -> worker.ReviewedRequest | None:
     """What conditions read of a request; None where it is too large or cannot be encoded."""
-    objects = (None if one is None else one.fields for one in (request.object, request.old_object))
+    objects = (state and state.fields for state in (request.object, request.old_object))
     try:
-        parts = [msgspec.json.encode(one) for one in (request.attributes, *objects)]
+        parts = [msgspec.json.encode(part) for part in (request.attributes, *objects)]
     except (msgspec.MsgspecError, RecursionError):
         return None
     if sum(map(len, parts)) > MOST_BYTES:

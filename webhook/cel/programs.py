@@ -167,13 +167,13 @@ def judge_rule(expression: str, keys: Mapping[str, Key], document: bytes) -> Ans
 
 
 def _contains(whole: Sequence[Any], part: Sequence[Any]) -> bool:
-    return all(one in whole for one in part)
+    return all(item in whole for item in part)
 
 
 _SETS: Final = {
     "sets.contains": _contains,
-    "sets.equivalent": lambda one, other: _contains(one, other) and _contains(other, one),
-    "sets.intersects": lambda one, other: any(item in other for item in one),
+    "sets.equivalent": lambda this, other: _contains(this, other) and _contains(other, this),
+    "sets.intersects": lambda this, other: any(item in other for item in this),
 }
 """CEL's library of sets (cel-go ext/sets.go), which the binding does not have."""
 
