@@ -88,9 +88,12 @@ def installed(facts: Facts) -> Iterator[Told]:
     """Every object of the manifests exists."""
     if facts.outside:
         return
-    # The check of the certificate looks at the Secret.
-    wanted = [one for one in facts.expected if not is_registration(one) and one["kind"] != "Secret"]
-    if missing := [title_of(one) for one in wanted if facts.live.get(path_of(one)) is None]:
+    absent = (document for document in facts.expected if facts.live.get(path_of(document)) is None)
+    if missing := [
+        title_of(document)
+        for document in absent  # the check of the certificate looks at the Secret
+        if not is_registration(document) and document["kind"] != "Secret"
+    ]:
         yield fail("missing", names=few(missing))
     yield ok()
 
@@ -205,9 +208,9 @@ def _wanted(found: Found, facts: Facts) -> set[Call]:
 def reverted(facts: Facts) -> Iterator[Told]:
     """Nobody writes back the rules that the server keeps."""
     checks = (registrations_reverted,)
-    for one in lint(facts.configurations, at=facts.at, live=True, checks=checks):
-        yield warn("reverted", name=one.webhook.partition("/")[0], message=one.message)
-    is_followed = any(FOLLOWED in one.hook.annotations for one in facts.registered.values())
+    for finding in lint(facts.configurations, at=facts.at, live=True, checks=checks):
+        yield warn("reverted", name=finding.webhook.partition("/")[0], message=finding.message)
+    is_followed = any(FOLLOWED in found.hook.annotations for found in facts.registered.values())
     if is_followed and facts.deployment and FOLLOW not in arguments_of(facts.deployment):
         yield fail("unkept", flag=FOLLOW)
     if is_followed or facts.registered:
@@ -234,14 +237,14 @@ def settings(facts: Facts) -> Iterator[Told]:
 
 def _selectors(found: Found, facts: Facts) -> Iterator[Told]:
     name, hook = found.hook.configuration, found.hook
-    watched = [one for one in (*_LEFT_OUT, facts.namespace) if hook.selects_namespace(one)]
+    watched = [*filter(hook.selects_namespace, (*_LEFT_OUT, facts.namespace))]
     if watched:
         yield fail("watches", name=name, namespaces=", ".join(watched))
     if hook.selects_objects:
         yield warn("selects", name=name)
     conditions = {
-        mapping(one).get("name"): mapping(one).get("expression")
-        for one in items(hook.body.get("matchConditions"))
+        mapping(condition).get("name"): mapping(condition).get("expression")
+        for condition in items(hook.body.get("matchConditions"))
     }
     for wanted in found.expected["matchConditions"]:
         condition = wanted["name"]
@@ -270,7 +273,7 @@ def ca_bundle(facts: Facts) -> Iterator[Told]:
             failure = explain_failure(leaf, between, trusted, facts.at)
         except MalformedPEMError:
             failure = None
-        last = max(one.not_valid_after_utc for one in trusted)
+        last = max(authority.not_valid_after_utc for authority in trusted)
         if last <= facts.at:
             yield fail("expired", name=name, last=last)
         elif failure:
@@ -289,7 +292,9 @@ def order(facts: Facts) -> Iterator[Told]:
         configuration for configuration in facts.configurations if not is_observer(configuration)
     ]
     found = lint(others, at=facts.at, live=True, checks=(order_genguard,))
-    problems = dict.fromkeys((one.webhook.partition("/")[0], one.message) for one in found)
+    problems = dict.fromkeys(
+        (finding.webhook.partition("/")[0], finding.message) for finding in found
+    )
     for name, message in problems:
         yield warn("outside", name=name, message=message)
     yield ok(count=sum(other["kind"] == MUTATING for other in others))
@@ -317,12 +322,13 @@ def phases(facts: Facts) -> Iterator[Told]:
     complete = [probe for probe in facts.probes if all(phase in probe for phase in asked)]
     if not asked or not complete:
         return  # the check `reached` says why
-    names = [{said.get("instance", "") for said in one.values()} for one in complete]
+    names = [{said.get("instance", "") for said in probe.values()} for probe in complete]
     whole = sum(len(name) == 1 for name in names)
     seen = {"whole": whole, "sent": sent}
     is_split = whole < len(complete)
     is_shared = all(answer.get("store") == "valkey" for answer in facts.answers)
-    services = (one for one in facts.live.values() if one and one["kind"] == "Service")
+    live = filter(None, facts.live.values())
+    services = (document for document in live if document["kind"] == "Service")
     affinities = {
         service["metadata"]["name"]: str(
             mapping(service.get("spec")).get("sessionAffinity", "None")
@@ -403,7 +409,7 @@ def tasks(facts: Facts) -> Iterator[Told]:
 def incomplete(facts: Facts) -> Iterator[Told]:
     """Few writes missed a phase, by the counts of the pods: `incomplete/all`."""
     said = facts.said("incomplete").values()
-    counts = [found.groups() for one in said if (found := _COUNTS.fullmatch(one))]
+    counts = [found.groups() for answer in said if (found := _COUNTS.fullmatch(answer))]
     if not counts:
         return
     lost, writes = (sum(map(int, column)) for column in zip(*counts, strict=True))
@@ -472,10 +478,10 @@ def culprits(facts: Facts) -> Iterator[Told]:
         for finding in facts.findings
         if finding.severity is not Severity.INFO and finding.above not in known
     ]
-    for one in found[:_FEW]:
-        who = ", ".join(labels_of(one.actors)[:_FEW]) or "not known who"
-        told = {"about": one.about, "message": one.message, "count": one.count, "id": one.id}
-        yield warn("found", who=who, **told)
+    for finding in found[:_FEW]:
+        who = ", ".join(labels_of(finding.actors)[:_FEW]) or "not known who"
+        told = {"message": finding.message, "count": finding.count, "id": finding.id}
+        yield warn("found", who=who, about=finding.about, **told)
     if len(found) > _FEW:
         yield warn("more", more=len(found) - _FEW)
     yield ok()
@@ -489,4 +495,4 @@ def diagnose(facts: Facts) -> tuple[CheckResult, ...]:
     """Return the results of all checks, or of one if genguard is not installed."""
     if not facts.registered and not any(facts.live.values()) and not facts.unread:
         return (*api_server.results(facts), installed.result(facts, fail("absent")))
-    return tuple(result for one in CHECKS for result in one.results(facts))
+    return tuple(result for asked in CHECKS for result in asked.results(facts))

@@ -129,7 +129,7 @@ class Facts:
 
     def unread_of(self, source: Source) -> list[str]:
         """The names in `unread` that belong to a source."""
-        objects = [title_of(one) for one in self.expected]
+        objects = [title_of(document) for document in self.expected]
         names = objects if source is Source.OBJECTS else [source.value]
         return [name for name in names if name in self.unread]
 
@@ -151,7 +151,10 @@ class Facts:
         injected = any(INJECTED in found.hook.annotations for found in self.registered.values())
         live = self.live
         if Source.DEPLOYMENT in self.unread:  # what stands there is what is expected
-            live = {at: None if one == self.deployment else one for at, one in live.items()}
+            live = {
+                at: None if document == self.deployment else document
+                for at, document in live.items()
+            }
         # Without the Deployment its pods know the mode; without them, who begins looks first.
         enforces = installed_deployment(live) is None and self.enforces
         return install_command(
