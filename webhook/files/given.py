@@ -88,7 +88,7 @@ def _documents(path: Path, flag: str) -> Iterator[ReadObject]:
             found = list(read_documents(bounded(stream, LONGEST_LINE)))
     except OSError as error:
         raise BadFileError(f"{flag} {path}: {error.strerror}") from error
-    for one in found:
-        if isinstance(one, Unreadable):
-            raise BadFileError(f"{flag} {path}: {one}")
-        yield one
+    for document in found:
+        if isinstance(document, Unreadable):
+            raise BadFileError(f"{flag} {path}: {document}")
+        yield document

@@ -46,7 +46,7 @@ def parse_place(text: str) -> RulesPlace | None:
     if kind != "configmap" or not colon:
         return RulesPlace(Path(text), "", "") if text else None
     namespace, slash, name = rest.rpartition("/")
-    if not all(_NAME.fullmatch(one) for one in ((namespace, name) if slash else (name,))):
+    if not all(_NAME.fullmatch(part) for part in ((namespace, name) if slash else (name,))):
         message = "write configmap:NAME or configmap:NAMESPACE/NAME"
         raise BadFileError(f"{RULES} {text}: {message}")
     return RulesPlace(None, namespace, name)
@@ -148,7 +148,7 @@ def _parse(documents: Iterable[Any], source: str) -> RuleFile:
 
 def _texts(document: Mapping[str, Any], place: str) -> Mapping[str, str]:
     data = document.get("data")
-    if not isinstance(data, Mapping) or not all(isinstance(one, str) for one in data.values()):
+    if not isinstance(data, Mapping) or not all(isinstance(text, str) for text in data.values()):
         raise BadFileError(f"{RULES} {place}: a ConfigMap without texts in data")
     return data
 
