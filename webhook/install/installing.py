@@ -122,7 +122,7 @@ async def prepare(options: InstallOptions) -> tuple[str, list[Step]]:
             outside = choices.outside is not None
             # Named PLURAL.GROUP; their schemas may be megabytes.
             found = () if outside else await rest.list_all(DEFINITIONS, only_metadata=True)
-            groups = {one["metadata"]["name"].partition(".")[2] for one in found}
+            groups = {definition["metadata"]["name"].partition(".")[2] for definition in found}
             choices = replace(
                 choices, watch_groups=tuple(sorted(groups)), cluster_name=rest.cluster
             )
@@ -138,7 +138,11 @@ async def prepare(options: InstallOptions) -> tuple[str, list[Step]]:
         else:
             files, reason = _files(options, await find(rest, secret_of(namespace)))
             wanted = render(choices, manifests.read, files)
-            steps = [await plan_step(rest, one) for one in wanted if not is_registration(one)]
+            steps = [
+                await plan_step(rest, document)
+                for document in wanted
+                if not is_registration(document)
+            ]
             steps = [
                 step._replace(note=reason if step.document["kind"] == "Secret" else "")
                 for step in steps
@@ -146,11 +150,11 @@ async def prepare(options: InstallOptions) -> tuple[str, list[Step]]:
             if choices.ha and choices.store is None and choices.outside is None:
                 steps.insert(1, await _password(rest, namespace))  # after the namespace
             steps += await _dropped(rest, choices, wanted)
-        registered = [one for one in wanted if is_registration(one)]
+        registered = [document for document in wanted if is_registration(document)]
         steps += [
             Step(Action.DELETE, leftover, note="left behind") for leftover in await leftovers(rest)
         ]
-        steps += [await plan_step(rest, one) for one in registered]
+        steps += [await plan_step(rest, document) for document in registered]
         return rest.url, steps
 
 
@@ -162,7 +166,7 @@ async def registrations(rest: Rest) -> list[Document]:
 
 async def _check_release(rest: Rest, server: Sequence[Document]) -> None:
     """Refuse where Helm manages the server or a registration: it would not know of it."""
-    for place in (*server, *(registration_of(*one) for one in REGISTRATIONS)):
+    for place in (*server, *(registration_of(*named) for named in REGISTRATIONS)):
         live = await find(rest, place)
         if live is not None and (release := release_of(live)):
             name, _, where = release.partition(" ")
@@ -175,8 +179,8 @@ def _everything(namespace: str) -> list[Document]:
     """Every object that install makes with any of its flags."""
     shared = Choices(namespace=namespace, ha=True)
     ways = replace(shared, ha=False), shared, replace(shared, cert_manager=True)
-    rendered = [one for way in ways for one in render(way, manifests.read)]
-    return list({path_of(one): one for one in rendered}.values())
+    rendered = [document for way in ways for document in render(way, manifests.read)]
+    return list({path_of(document): document for document in rendered}.values())
 
 
 async def _required(rest: Rest, place: Document, message: str) -> Document:
@@ -203,13 +207,13 @@ async def _dropped(rest: Rest, choices: Choices, rendered: Sequence[Document]) -
     """
     if choices.outside is not None:
         return []
-    kept = {path_of(one) for one in rendered}
+    kept = {path_of(document) for document in rendered}
     return [
-        Step(Action.DELETE, one)
-        for one in reversed(_everything(choices.namespace))
-        if path_of(one) not in kept
-        and one["kind"] not in ("Secret", "Issuer", "Certificate")
-        and await find(rest, one)
+        Step(Action.DELETE, document)
+        for document in reversed(_everything(choices.namespace))
+        if path_of(document) not in kept
+        and document["kind"] not in ("Secret", "Issuer", "Certificate")
+        and await find(rest, document)
     ]
 
 
@@ -242,8 +246,8 @@ async def run(steps: list[Step], options: InstallOptions, tell: Callable[[str], 
     seconds = options.seconds
     gone = [step.document for step in steps if step.action is Action.DELETE]
     made = [step for step in steps if step.action is not Action.DELETE]
-    wanted = [one.document for one in made if is_registration(one.document)]
-    served = [one for one in made if not is_registration(one.document)]
+    wanted = [step.document for step in made if is_registration(step.document)]
+    served = [step for step in made if not is_registration(step.document)]
     async with options.connect() as rest:
 
         async def prove(documents: Iterable[Document], where: str, number: str = "") -> None:
@@ -269,15 +273,16 @@ async def run(steps: list[Step], options: InstallOptions, tell: Callable[[str], 
         if left is not None:
             raise left
         tell("3/3 it is registered for the whole cluster")
-        before = {path_of(one): await find(rest, one) for one in wanted}
+        before = {path_of(document): await find(rest, document) for document in wanted}
         try:
             await prove(wanted, _ELSEWHERE)
         except BaseException:
             tell("the registrations are put back as they were")
             await _undo(rest, wanted, before, tell)
             raise
-        for deployment in (one.document for one in served if one.document["kind"] == "Deployment"):
-            tell(f"every pod that answers is {mode_of(deployment)}")
+        for step in served:
+            if step.document["kind"] == "Deployment":
+                tell(f"every pod that answers is {mode_of(step.document)}")
 
 
 async def _serve(rest: Rest, steps: Sequence[Step], seconds: float) -> None:
@@ -285,7 +290,9 @@ async def _serve(rest: Rest, steps: Sequence[Step], seconds: float) -> None:
     changed = [step for step in steps if step.action is not Action.UNCHANGED]
     # A Service of before may come to select a label that only new pods have.
     last = [
-        one for one in changed if one.document["kind"] == "Service" and one.action is Action.UPDATE
+        step
+        for step in changed
+        if step.document["kind"] == "Service" and step.action is Action.UPDATE
     ]
     for step in changed:
         if step not in last:
@@ -328,22 +335,22 @@ async def prepare_removal(
     async with connect() as rest:
         documents = _everything(namespace)
         live = [await find(rest, document) for document in documents if is_registration(document)]
-        found = [one for one in live if one]
+        found = [document for document in live if document]
         if registrations_only:  # the off switch is for every genguard
-            return [Step(Action.DELETE, one) for one in found + await leftovers(rest)]
+            return [Step(Action.DELETE, document) for document in found + await leftovers(rest)]
         await _check_release(rest, [deployment_of(namespace)])
-        if homes := {home_of(one) for one in found} - {"", namespace}:
+        if homes := {home_of(document) for document in found} - {"", namespace}:
             text = f"the registrations lead to namespace {min(homes)} and not to {namespace}: "
             raise RefusedError(HTTPStatus.CONFLICT, f"{text}give -n {min(homes)}")
         found += await leftovers(rest)
         found += await list_objects(rest, secret_of(namespace), f"{_LABEL}=genguard")
         saved = {**secret_of(namespace, FINDINGS), "kind": "ConfigMap"}
         # Last what was created first: the namespace, with all that is in it.
-        for one in (saved, *reversed(documents)):
-            kept = is_registration(one) or one["kind"] == "Secret"
-            if not kept and await find(rest, one):
-                found.append(one)
-        steps = [Step(Action.DELETE, one) for one in found]
+        for document in (saved, *reversed(documents)):
+            kept = is_registration(document) or document["kind"] == "Secret"
+            if not kept and await find(rest, document):
+                found.append(document)
+        steps = [Step(Action.DELETE, document) for document in found]
         is_home = bool(found) and found[-1]["kind"] == "Namespace"
         if is_home and (others := await _others(rest, namespace)):
             steps[-1] = Step(Action.UNCHANGED, found[-1], note=f"it holds {few(others)}")
@@ -360,7 +367,7 @@ async def run_removal(
             await remove(rest, document)
 
         async def left() -> str:
-            return few([title_of(one) for one in gone if await find(rest, one)])
+            return few([title_of(document) for document in gone if await find(rest, document)])
 
         if names := await left():
             tell(f"deleted; {names} must end, half a minute or more")
@@ -373,8 +380,8 @@ async def _others(rest: Rest, namespace: str) -> list[str]:
     for version, kinds in _OTHERS.items():
         for kind in kinds:
             like = {"apiVersion": version, "kind": kind, "metadata": {"namespace": namespace}}
-            for one in await list_objects(rest, like):
-                metadata = one["metadata"]
+            for document in await list_objects(rest, like):
+                metadata = document["metadata"]
                 is_ours = (metadata.get("labels") or {}).get(_LABEL) in _OURS
                 if not is_ours and metadata["name"] not in (_CLUSTERS_OWN, FINDINGS):
                     found.append(f"{kind.lower()}/{metadata['name']}")

@@ -56,16 +56,16 @@ def compare(wanted: Document, live: Document | None, would: Document) -> Step:
     return Step(Action.UPDATE if fields else Action.UNCHANGED, wanted, fields)
 
 
-def _differences(one: Any, other: Any, at: Path = ()) -> Iterator[Path]:
+def _differences(live: Any, would: Any, at: Path = ()) -> Iterator[Path]:
     """Yield the deepest paths at which two documents differ, without fields of the server."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
+    if isinstance(live, Mapping) and isinstance(would, Mapping):
         servers = _SERVER_FIELDS if at == ("metadata",) else () if at else ("status",)
-        for key in sorted({*one, *other}.difference(servers)):
-            yield from _differences(one.get(key), other.get(key), (*at, key))
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        for index, (this, that) in enumerate(zip(one, other, strict=True)):
+        for key in sorted({*live, *would}.difference(servers)):
+            yield from _differences(live.get(key), would.get(key), (*at, key))
+    elif isinstance(live, list) and isinstance(would, list) and len(live) == len(would):
+        for index, (this, that) in enumerate(zip(live, would, strict=True)):
             yield from _differences(this, that, (*at, index))
-    elif one != other:
+    elif live != would:
         yield at
 
 
@@ -121,13 +121,13 @@ def home_of(registration: Mapping[str, Any]) -> str:
 def removal_commands(others: Sequence[Document]) -> str:
     """Return the shell commands that remove other genguards from the cluster."""
     ours = [other for other in others if _is_named_so(other)]
-    homes = dict.fromkeys(f"genguard uninstall -n {home_of(one)}" for one in ours)
+    homes = dict.fromkeys(f"genguard uninstall -n {home_of(other)}" for other in ours)
     named = [title_of(other) for other in others if other not in ours]
     return " && ".join([*homes, *([f"kubectl delete {' '.join(named)}"] if named else [])])
 
 
-def _is_named_so(one: Document) -> bool:
-    return (one["kind"], one["metadata"]["name"]) in REGISTRATIONS
+def _is_named_so(document: Document) -> bool:
+    return (document["kind"], document["metadata"]["name"]) in REGISTRATIONS
 
 
 def release_of(live: Mapping[str, Any]) -> str:
@@ -137,7 +137,7 @@ def release_of(live: Mapping[str, Any]) -> str:
     """
     annotations = live["metadata"].get("annotations") or {}
     name, namespace = (
-        annotations.get(f"meta.helm.sh/release-{one}") for one in ("name", "namespace")
+        annotations.get(f"meta.helm.sh/release-{part}") for part in ("name", "namespace")
     )
     return f"{name} -n {namespace}" if _is_of_helm(live) and name else ""
 
