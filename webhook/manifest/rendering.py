@@ -121,7 +121,8 @@ def render(
     # may name another namespace that is called so.
     namespace = msgspec.json.encode(choices.namespace)[1:-1]
     found = msgspec.json.decode(read(RENDERED).replace(NAMESPACE.encode(), namespace))
-    documents = [found["documents"][one] for one in found["combinations"][_combination(choices)]]
+    needed = found["combinations"][_combination(choices)]
+    documents = [found["documents"][index] for index in needed]
     for document in documents:
         _fill(document, choices, pair)
     return documents
@@ -181,7 +182,7 @@ def _fill(document: Document, choices: Choices, pair: Mapping[str, bytes]) -> No
     match document["kind"]:
         case "Secret":
             document["type"] = "kubernetes.io/tls"
-            document["data"] = {name: _base64(one) for name, one in pair.items()}
+            document["data"] = {name: _base64(content) for name, content in pair.items()}
         case "Deployment":
             spec["replicas"] = choices.replicas or spec["replicas"]
             kinds = [f"{WATCH_FIGHTS}{','.join(choices.watch_kinds)}"] * bool(choices.watch_kinds)
@@ -329,7 +330,7 @@ def install_command(
     elif not enforces:
         flags.append(AUDIT_ONLY)
     flags += _included(live)
-    callers = [cidr for one in live.values() if one for cidr in _callers_of(one)]
+    callers = [cidr for document in live.values() if document for cidr in _callers_of(document)]
     if callers:
         flags += ["--api-server-cidr", ",".join(callers)]
     flags += _images(expected, live)
@@ -338,12 +339,14 @@ def install_command(
 
 def installed_deployment(live: Live) -> Document | None:
     """Return the Deployment of the server, None without one."""
-    return next((one for one in live.values() if one and one["kind"] == "Deployment"), None)
+    found = filter(None, live.values())
+    return next((document for document in found if document["kind"] == "Deployment"), None)
 
 
 def default_replicas(expected: Iterable[Document]) -> int:
     """Return how many pods `install` would make."""
-    return next((one["spec"]["replicas"] for one in expected if one["kind"] == "Deployment"), 1)
+    deployments = (document for document in expected if document["kind"] == "Deployment")
+    return next((deployment["spec"]["replicas"] for deployment in deployments), 1)
 
 
 def _shared(deployment: Document, expected: Iterable[Document]) -> Iterator[str]:
@@ -351,7 +354,7 @@ def _shared(deployment: Document, expected: Iterable[Document]) -> Iterator[str]
     address, replicas = store_of(deployment), deployment["spec"].get("replicas", 1)
     if address:
         yield "--ha"
-        if not any(one["kind"] == "StatefulSet" for one in expected):
+        if not any(document["kind"] == "StatefulSet" for document in expected):
             yield from ("--store", shlex.quote(address))
     elif STANDBY not in arguments_of(deployment):
         return  # several that answer, without a store, are an error: do not install them again
@@ -378,8 +381,8 @@ def _arguments(deployment: Document, *, enforces: bool) -> Iterator[str]:
 
 def _included(live: Live) -> Iterator[str]:
     """The flag for a namespace that no registration leaves out."""
-    registered = [one for one in live.values() if one and is_registration(one)]
-    left_out = [names for one in registered for names in _excluded(one)]
+    registered = [document for document in live.values() if document and is_registration(document)]
+    left_out = [names for document in registered for names in _excluded(document)]
     if left_out and not any(KUBE_SYSTEM in names for names in left_out):
         yield "--include-kube-system"
 
