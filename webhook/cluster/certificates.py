@@ -116,7 +116,7 @@ class Certificates:
         """Return the registrations that exist."""
         paths = [path_of(registration_of(*named)) for named in REGISTRATIONS]
         found = [await if_there(self.calls.call("GET", path)) for path in paths]
-        return [one for one in found if one is not None]
+        return [document for document in found if document is not None]
 
     async def _put(self, document: Document) -> None:
         params = {"fieldManager": "genguard-certificate"}

@@ -145,14 +145,14 @@ class _Calls(RESTClientObject):
         return aiohttp.TCPConnector(limit=0, ssl=self.ssl_context, socket_factory=self._socket)
 
     def _socket(self, address: tuple[Any, ...]) -> socket.socket:
-        self._sockets[:] = [one for one in self._sockets if one.fileno() >= 0]
+        self._sockets[:] = [opened for opened in self._sockets if opened.fileno() >= 0]
         self._sockets.append(socket.socket(*address[:3]))
         return self._sockets[-1]
 
     async def wait_closed(self) -> None:
         """Wait until every socket is closed, for two seconds at most."""
         for _ in range(_MOST_CLOSING_TICKS):
-            if all(one.fileno() < 0 for one in self._sockets):
+            if all(opened.fileno() < 0 for opened in self._sockets):
                 return
             await asyncio.sleep(_TICK)
 

@@ -131,7 +131,8 @@ class DryRuns:
         """See Cluster.links."""
         if self.served.group == ADMISSION:
             return ()  # of it webhooks are never called, lest one could lock out all others
-        return [Link(one.name, one.reinvoked) for one in self.admission.registered.values()]
+        webhooks = self.admission.registered.values()
+        return [Link(webhook.name, webhook.reinvoked) for webhook in webhooks]
 
     @property
     def _is_namespace(self) -> bool:
@@ -169,12 +170,12 @@ class DryRuns:
 
     def matches(self, webhook: str, review: Document) -> bool:
         """See Cluster.matches."""
-        found, one = _read(review), self.admission.registered[webhook]
-        if found is None or not self._acts(one, *found):
+        found, registered = _read(review), self.admission.registered[webhook]
+        if found is None or not self._acts(registered, *found):
             return False
         hook = self.admission.hooks[webhook]
         reason = "" if hook.get("sideEffects") in _SAFE else _NO_SIDE_EFFECTS
-        if not one.match.is_exact(found[1]):
+        if not registered.match.is_exact(found[1]):
             reason = _OTHER_VERSION
         versions = hook.get("admissionReviewVersions") or ()
         if versions and "v1" not in versions:
@@ -187,7 +188,7 @@ class DryRuns:
         """See Cluster.policies."""
         asked = [policy for policy in self.admission.policies if policy.sets(pointer)]
         found = _read(review) if asked else None
-        return [] if found is None else [one.name for one in asked if self._acts(one, *found)]
+        return [policy.name for policy in asked if found and self._acts(policy, *found)]
 
     def _acts(self, registration: Registration, request: AdmissionRequest, write: Matched) -> bool:
         # A namespace is matched by its own labels.
@@ -415,11 +416,11 @@ async def read_statuses(
     schemas, of_kind = await _schemas(rest, served)
     status = (of_kind.get("properties") or {}).get("status")
 
-    def resolve(one: Mapping[str, Any]) -> Mapping[str, Any]:
-        name = str(one.get("$ref", "")).rpartition("/")[2]
+    def resolve(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        name = str(schema.get("$ref", "")).rpartition("/")[2]
         if name.endswith("resource.Quantity"):
             return {"enum": ["1", "2"]}
-        found: Mapping[str, Any] = schemas.get(name, one)
+        found: Mapping[str, Any] = schemas.get(name, schema)
         return found
 
     return ({}, {}) if status is None else status_samples(status, generation, resolve)

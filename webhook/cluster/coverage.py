@@ -41,7 +41,7 @@ class Coverage:
 
     def learn_namespaces(self, found: Iterable[Mapping[str, str]]) -> None:
         """Take in the labels of all namespaces, the name among them."""
-        self.namespaces = {one[NAME_LABEL]: one for one in found}
+        self.namespaces = {labels[NAME_LABEL]: labels for labels in found}
 
     def why_nothing(self, kind: str, namespace: str) -> str:
         """Say why nothing can be found of a kind in a namespace; "" where something could be.
@@ -80,9 +80,9 @@ class Coverage:
     def _kinds(self) -> Iterator[Served]:
         for row in load_rows():
             yield from (served_row(row, version) for version in row.versions)
-        for one in self.custom:  # of which scope and short names are not known
-            names = one.version, one.resource, one.kind.lower(), one.kind, ()
-            yield Served(one.group, *names, namespaced=True, has_status=True, watchable=True)
+        for kind in self.custom:  # of which scope and short names are not known
+            names = kind.version, kind.resource, kind.kind.lower(), kind.kind, ()
+            yield Served(kind.group, *names, namespaced=True, has_status=True, watchable=True)
 
 
 def is_called(hook: Hook, group: str, resource: str) -> bool:

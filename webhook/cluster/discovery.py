@@ -33,7 +33,7 @@ async def discover(rest: Rest) -> list[Served]:
 def _versions(group: Mapping[str, Any]) -> list[str]:
     """Return the root of each version of an APIGroup, the preferred one first."""
     found = [group["preferredVersion"], *group["versions"]]
-    return list(dict.fromkeys(f"/apis/{one['groupVersion']}" for one in found))
+    return list(dict.fromkeys(f"/apis/{version['groupVersion']}" for version in found))
 
 
 async def _resources(rest: Rest, root: str) -> list[Served]:
@@ -48,19 +48,19 @@ async def _resources(rest: Rest, root: str) -> list[Served]:
         raise UnreadableError(root, "a resource has no name or kind") from error
 
 
-async def absent(rest: Rest, one: Served, namespace: str, name: str) -> UnknownTargetError:
+async def absent(rest: Rest, kind: Served, namespace: str, name: str) -> UnknownTargetError:
     """Return what says that there is no such object, and which is meant; "" is every namespace.
 
     Raises one of UNREACHED.
     """
     names: list[str] = []
     with suppress(RefusedError):
-        listed = await rest.list_all(one.path(namespace), only_metadata=True)
+        listed = await rest.list_all(kind.path(namespace), only_metadata=True)
         names = [item["metadata"]["name"] for item in listed]
     near = get_close_matches(name, names, n=1)
     where = f" in namespace {namespace}" if namespace else ""
     meant = f"; did you mean {near[0]}?" if near else ""
-    return UnknownTargetError(f"there is no {one}/{name}{where}{meant}")
+    return UnknownTargetError(f"there is no {kind}/{name}{where}{meant}")
 
 
 async def collection_path(rest: Rest, resource: str) -> str:
@@ -71,9 +71,9 @@ async def collection_path(rest: Rest, resource: str) -> str:
     name, _, group = resource.partition(".")
     roots = _versions(await rest.get(f"/apis/{group}")) if group else ["/api/v1"]
     for root in roots:
-        for one in (await rest.get(root)).get("resources") or ():
-            if one["name"] == name:
-                if "watch" not in one["verbs"]:
+        for entry in (await rest.get(root)).get("resources") or ():
+            if entry["name"] == name:
+                if "watch" not in entry["verbs"]:
                     raise RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, f"{resource}: has no watch")
                 return f"{root}/{name}"
     raise RefusedError(
@@ -97,35 +97,35 @@ async def owned_kinds(
     """
     preferred = {(kind.group, kind.resource): kind for kind in reversed(tuple(kinds))}
     candidates = [
-        one
-        for one in preferred.values()
-        if one.watchable and one.namespaced and (one.group, one.kind) not in SILENT_KINDS
+        kind
+        for kind in preferred.values()
+        if kind.watchable and kind.namespaced and (kind.group, kind.kind) not in SILENT_KINDS
     ]
     turn = asyncio.Semaphore(_AT_ONCE)
     unread: list[Served] = []
 
-    async def read(one: Served) -> list[Mapping[str, Any]]:
+    async def read(kind: Served) -> list[Mapping[str, Any]]:
         async with turn:
             try:
-                path = one.path(namespace if one.namespaced else "")
+                path = kind.path(namespace if kind.namespaced else "")
                 listed = await rest.list_all(path, only_metadata=True)
             except (RefusedError, *UNREACHED):
-                unread.append(one)
+                unread.append(kind)
                 return []
         return [item["metadata"] for item in listed]
 
     lists = await asyncio.gather(*(read(candidate) for candidate in candidates))
     below: dict[str, list[tuple[str, Served]]] = {}
-    for one, items in zip(candidates, lists, strict=True):
+    for kind, items in zip(candidates, lists, strict=True):
         for item in items:
             for owner in item.get("ownerReferences") or ():
-                below.setdefault(owner["uid"], []).append((item["uid"], one))
+                below.setdefault(owner["uid"], []).append((item["uid"], kind))
     found: set[Served] = set()
     pending, seen = list(owners), set()
     while pending:
         owner = pending.pop()
         if owner not in seen:
             seen.add(owner)
-            found.update(one for _, one in below.get(owner, ()))
+            found.update(kind for _, kind in below.get(owner, ()))
             pending += [uid for uid, _ in below.get(owner, ())]
     return found, unread

@@ -188,16 +188,16 @@ async def watching_versions(
         see_versions(kind, versions, supervisor, change)
 
     async def step() -> float:
-        custom = {resource_name(one.group, one.resource) for one in coverage.custom}
+        custom = {resource_name(kind.group, kind.resource) for kind in coverage.custom}
         wanted = (always | custom) - NEVER_WATCHED.keys()
-        for one in watched.keys() - wanted:
-            await supervisor.end([f"versions of {one}"])
-            del watched[one]
-        for one in sorted(wanted - watched.keys()):
-            watched[one] = True
-            found, seen = Collection(rest, partial(locate, one)), partial(see, one)
-            lost = partial(watched.__setitem__, one, False)  # noqa: FBT003
-            what = f"versions of {one}"
+        for name in watched.keys() - wanted:
+            await supervisor.end([f"versions of {name}"])
+            del watched[name]
+        for name in sorted(wanted - watched.keys()):
+            watched[name] = True
+            found, seen = Collection(rest, partial(locate, name)), partial(see, name)
+            lost = partial(watched.__setitem__, name, False)  # noqa: FBT003
+            what = f"versions of {name}"
             watch = informing(what, found, seen, supervisor, on_trouble=lost)
             await watches.enter_async_context(watch)
         return NEVER

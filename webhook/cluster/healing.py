@@ -110,7 +110,7 @@ class Healing:
     leadership: Leadership
     clock: Callable[[], float] = time.monotonic
     _attempts: LRUCache[str, _Attempts] = field(default_factory=lambda: LRUCache(_MOST_REMEMBERED))
-    _counts: Counter[str] = field(default_factory=lambda: Counter({one.value: 0 for one in Result}))
+    _counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(Result, 0)))
 
     def counts(self) -> Iterator[tuple[tuple[str, ...], int]]:
         """Yield the number of attempts by result."""
@@ -208,13 +208,13 @@ class Rechecking:
         Raises one of UNREACHED.
         """
         damaged: dict[ObjectKey, list[FindingState]] = {}
-        for one in self.findings.damaged():
-            damaged.setdefault(one.object, []).append(one)
+        for state in self.findings.damaged():
+            damaged.setdefault(state.object, []).append(state)
         # Times of objects that are no longer damaged are removed: memory is bounded by findings.
         self._read_at = {thing: at for thing, at in self._read_at.items() if thing in damaged}
         now = self.clock()
-        due = [one for one, several in damaged.items() if self._is_due(one, several, now)]
-        whole = {one: not any(each.damage for each in damaged[one]) for one in due}
+        due = [thing for thing, several in damaged.items() if self._is_due(thing, several, now)]
+        whole = {thing: not any(each.damage for each in damaged[thing]) for thing in due}
         due.sort(key=lambda thing: (whole[thing], self._read_at.get(thing, 0.0)))
         for thing in due[:MOST_READS]:
             self._read_at[thing] = self.clock()
@@ -295,8 +295,8 @@ def _operation(op: str, path: str, value: object) -> dict[str, Any]:
 
 def _values(operations: Operations) -> Iterator[tuple[str, Any]]:
     """Yield each restored value by field, such as status.conditions[Ready].observedGeneration."""
-    for before, one in pairwise(operations):
-        if one["op"] == "add":
+    for before, operation in pairwise(operations):
+        if operation["op"] == "add":
             is_in_condition = before["path"].endswith("/type")
             where = f"conditions[{before['value']}]." if is_in_condition else ""
-            yield f"status.{where}observedGeneration", one["value"]
+            yield f"status.{where}observedGeneration", operation["value"]

@@ -125,7 +125,7 @@ async def leftovers(rest: Rest) -> list[Document]:
     found = []
     for version, kind in _KINDS:
         found += await list_objects(rest, {"apiVersion": version, "kind": kind}, RUN)
-    return [one for one in found if "deletionTimestamp" not in one["metadata"]]
+    return [document for document in found if "deletionTimestamp" not in document["metadata"]]
 
 
 async def leaving(rest: Rest, workload: Document) -> list[str]:
@@ -250,7 +250,8 @@ async def enforcing_command(rest: Rest, namespace: str) -> str:
     configurations = await list_objects(rest, {"apiVersion": ADMISSION, "kind": MUTATING})
     choices = replace(choices_of(deployment, namespace), cert_manager=is_injected(configurations))
     expected = await asyncio.to_thread(render, choices, manifests.read)
-    live = {path_of(one): await find(rest, one) for one in expected if one["kind"] in _PARTS}
+    parts = (document for document in expected if document["kind"] in _PARTS)
+    live = {path_of(document): await find(rest, document) for document in parts}
     return install_command(
         namespace, expected, live, is_injected=choices.cert_manager, enforces=True
     )
@@ -260,7 +261,7 @@ def choices_of(deployment: Document, namespace: str) -> Choices:
     """Reconstruct the flags of install from a Deployment, as far as they decide on objects."""
     address = store_of(deployment)
     rendered = render(Choices(namespace=namespace, ha=True), manifests.read)
-    own = next(store_of(one) for one in rendered if one["kind"] == "Deployment")
+    own = next(store_of(document) for document in rendered if document["kind"] == "Deployment")
     arguments = arguments_of(deployment)
     names = (x.removeprefix(CLUSTER_NAME) for x in arguments if x.startswith(CLUSTER_NAME))
     return Choices(
@@ -282,4 +283,4 @@ def is_injected(configurations: Iterable[Document]) -> bool:
         for configuration in configurations
         if configuration["metadata"]["name"] in names
     ]
-    return any(INJECTED in (one.get("annotations") or {}) for one in ours)
+    return any(INJECTED in (metadata.get("annotations") or {}) for metadata in ours)

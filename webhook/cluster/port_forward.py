@@ -109,12 +109,12 @@ async def find_ops_port(rest: Rest, namespace: str) -> OpsPort | None:
     Raises as Rest does.
     """
     listed = await rest.list_all(f"/api/v1/namespaces/{namespace}/pods", OURS, kind="Pod")
-    usable = [one for one in map(read_pod, listed) if one.can_answer]
+    usable = [pod for pod in map(read_pod, listed) if pod.can_answer]
     if not usable:
         return None
-    found = min(usable, key=lambda one: (not one.is_active, one.name))
+    found = min(usable, key=lambda pod: (not pod.is_active, pod.name))
     port = found.ops or _USUAL_PORT
-    (pod,) = (one for one in listed if one["metadata"]["name"] == found.name)
+    (pod,) = (document for document in listed if document["metadata"]["name"] == found.name)
     containers = (pod.get("spec") or {}).get("containers") or ()
     tls = any("--ops-tls" in (container.get("args") or ()) for container in containers)
     return OpsPort(namespace, found.name, port, tls)

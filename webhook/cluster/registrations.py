@@ -143,8 +143,8 @@ class Follower:
                     continue
                 await self._write(path, document, wanted)
                 for name in names:
-                    for one in now[name] - covered[name]:  # what comes back has its minute again
-                        self._unneeded.pop((name, one), None)
+                    for write in now[name] - covered[name]:  # what comes back has its minute again
+                        self._unneeded.pop((name, write), None)
                     self._left[name] = now[name] = covered[name]
         outcomes = frozenset(need.writes for need in needs if need.writes not in custom)
         now[Phase.OUTCOME] = now.pop(_CHANGED) | outcomes
@@ -170,10 +170,12 @@ class Follower:
             repaired = (
                 need for need in needs if need.is_repaired and Phase.MUTATE not in need.phases
             )
-            yield _REPAIR, rules_for(one.writes for one in repaired)
+            yield _REPAIR, rules_for(need.writes for need in repaired)
             changed = [need.writes for need in needs if need.writes in custom and need.phases]
             ended = [
-                one._replace(operation="DELETE") for one in changed if one.operation == "CREATE"
+                write._replace(operation="DELETE")
+                for write in changed
+                if write.operation == "CREATE"
             ]
             yield _CHANGED, rules_for([*changed, *ended])
 
@@ -185,10 +187,10 @@ class Follower:
         """Return the three registrations by path; None if one, or a webhook, is not there."""
         found: dict[str, Document] = {}
         for name, path in _PATHS.items():
-            one = found.get(path) or await if_there(self.calls.call("GET", path))
-            if one is None or name not in map(phase_of, one["webhooks"]):
+            document = found.get(path) or await if_there(self.calls.call("GET", path))
+            if document is None or name not in map(phase_of, document["webhooks"]):
                 return None
-            found[path] = one
+            found[path] = document
         return found
 
     def _keep(self, needs: Iterable[Need], now: Mapping[str, frozenset[Writes]]) -> Iterator[Need]:
@@ -231,7 +233,10 @@ class Follower:
     async def _write(self, path: str, found: Document, rules: Mapping[str, list[Rule]]) -> None:
         # The API server leaves out rules where there are none.
         named = [(phase_of(webhook), webhook) for webhook in found["webhooks"]]
-        webhooks = [{**one, "rules": rules[name]} if name in rules else one for name, one in named]
+        webhooks = [
+            {**webhook, "rules": rules[name]} if name in rules else webhook
+            for name, webhook in named
+        ]
         old = found["metadata"]
         metadata = {**old, "annotations": {**(old.get("annotations") or {}), FOLLOWED: "follow"}}
         body = {**found, "metadata": metadata, "webhooks": webhooks}
@@ -263,7 +268,7 @@ def _covered(rules: Iterable[Rule], needs: Iterable[Need]) -> frozenset[Writes]:
     """Return the watched writes for which rules call."""
     # There is one for each group of custom resources: too many to ask each of them for each write.
     named = {write: rule for rule in rules for write in writes_of(rule)}
-    wide = [rule for one, rule in named.items() if EVERYTHING in f"{one.group}{one.resource}"]
+    wide = [rule for write, rule in named.items() if EVERYTHING in f"{write.group}{write.resource}"]
     return frozenset(
         need.writes for need in needs if need.writes in named or may_match(wide, need.writes)
     )
@@ -299,11 +304,11 @@ class RefusedWrites:
         if before is None:
             return
         now = self.clock()
-        self._until = {one: until for one, until in self._until.items() if until > now}
+        self._until = {write: until for write, until in self._until.items() if until > now}
         # Another API server may have answered: then counts differ by chance, and a call too many
         # is made for a while.
-        more = [one for one, count in counts.items() if count - before.get(one, 0) >= FEW]
-        is_new = any(one not in self._until for one in more)
+        more = [write for write, count in counts.items() if count - before.get(write, 0) >= FEW]
+        is_new = any(write not in self._until for write in more)
         self._until |= dict.fromkeys(more[:_MOST], now + REFUSED_SECONDS)
         if is_new:
             self.changed()

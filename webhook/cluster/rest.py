@@ -143,9 +143,9 @@ class Rest:
         """
         accept = _METADATA if only_metadata else JSON
         return [
-            {key: decode_cut(raw) for key, raw in one.items()}
+            {key: decode_cut(raw) for key, raw in item.items()}
             async for page, _ in self.pages(path, params, kind=kind, accept=accept)
-            for one in page.objects
+            for item in page.objects
         ]
 
     async def try_list(self, path: str, params: Mapping[str, str] = _NOTHING, *, kind: str) -> None:
@@ -186,8 +186,8 @@ class Rest:
             roots = (f"/apis/{page.api_version}/", f"/api/{page.api_version}/")
             if accept == JSON and not path.startswith(roots):
                 raise UnreadableError(path, f"it is a list of {page.api_version!r:.80}")
-            for one in page.objects:
-                metadata_of(path, one, kind)
+            for item in page.objects:
+                metadata_of(path, item, kind)
             yield page, cut
             following = page.metadata.following
             if not following:

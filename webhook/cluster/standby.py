@@ -252,7 +252,7 @@ class StandbyElection(LeaseElection):
         if pod.name == self._own or not self._all_answer:
             return pod.name == self._own
         said = self._reached.get(pod.name, True)
-        silent = sum(1 for one in self._reached.values() if one is None)
+        silent = sum(1 for answer in self._reached.values() if answer is None)
         return said is True or (said is None and 2 * silent > len(self._seen_pods))
 
     async def _label(self, pod: Pod) -> None:

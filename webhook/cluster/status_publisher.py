@@ -100,12 +100,12 @@ class StatusPublisher:
         items = published.items_to_apply(found.stored, wanted, self._schemas[found.served], now)
         if items is not None and await self._apply(found, items):
             found.ours.update(wanted)
-            said = {one.type.lower(): one.status for one in wanted.values()}
+            said = {condition.type.lower(): condition.status for condition in wanted.values()}
             LOGGER.info("status published", extra={"fields": {**_fields(found), **said}})
 
     async def keep_only(self, uids: Collection[str]) -> None:
         """Forget objects that are gone or have opted out; remove the conditions of the latter."""
-        for uid in [one for one in self._objects if one not in uids]:
+        for uid in [uid for uid in self._objects if uid not in uids]:
             found = self._objects.pop(uid)
             if found.ours:
                 await self._release(found)

@@ -60,11 +60,11 @@ class NoTargetError(Exception):
 async def resolve(rest: Rest, text: str, namespace: str) -> Traced:
     """Find the object of KIND/NAME. Raises UnknownTargetError or RefusedError."""
     kind, name = split_target(text)
-    one = find(kind, await discover(rest))
-    traced = Traced(one, namespace if one.namespaced else "", name)
-    found = await if_there(rest.get(traced.path(), kind=one.kind))
+    served = find(kind, await discover(rest))
+    traced = Traced(served, namespace if served.namespaced else "", name)
+    found = await if_there(rest.get(traced.path(), kind=served.kind))
     if found is None:
-        raise await absent(rest, one, traced.namespace, name)
+        raise await absent(rest, served, traced.namespace, name)
     return replace(traced, uid=found["metadata"]["uid"])
 
 
@@ -255,9 +255,9 @@ async def try_samples(
     namespaces: dict[str, Mapping[str, str] | None] = {own: None}
     try:
         listed = await rest.list_all("/api/v1/namespaces", only_metadata=True)
-        every = [one["metadata"] for one in listed if "deletionTimestamp" not in one["metadata"]]
-        every.sort(key=lambda one: one["name"] != own)
-        namespaces = {one["name"]: one.get("labels") or {} for one in every}
+        every = [item["metadata"] for item in listed if "deletionTimestamp" not in item["metadata"]]
+        every.sort(key=lambda namespace: namespace["name"] != own)
+        namespaces = {namespace["name"]: namespace.get("labels") or {} for namespace in every}
     except RefusedError as error:
         refused[str(error)] = [f"anything outside namespace {own}"]
     labels = {"app.kubernetes.io/name": "genguard-scan"}
@@ -284,7 +284,7 @@ async def try_samples(
         for of, sample in samples_of(kinds, version)
         for site in sites(of, labels, namespaces, registered)
     )
-    return [one for each in await asyncio.gather(*sending) for one in each]
+    return [result for each in await asyncio.gather(*sending) for result in each]
 
 
 async def _workload_of(rest: Rest, metadata: Mapping[str, Any]) -> Any:

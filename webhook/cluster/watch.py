@@ -264,7 +264,7 @@ def keeping(
         has_all = has_all or change.what is ChangeKind.CAUGHT_UP
         is_same = bool(change.uid) and known.get(change.uid) == before
         if has_all and not is_same:
-            on_state(tuple(value for _, value in sorted(known.values(), key=lambda one: one[0])))
+            on_state(tuple(value for _, value in sorted(known.values(), key=lambda pair: pair[0])))
 
     return on_change
 
