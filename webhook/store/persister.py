@@ -220,16 +220,16 @@ class Persister:
         marks = _marks(found)
         if not self._is_due(marks, is_last=is_last):
             return
-        rows = [(one.id, content(one)) async for one in _by_and_by(found)]
+        rows = [(state.id, content(state)) async for state in _by_and_by(found)]
         brief = rows
         if sum(len(whole) for _, whole in rows) > self.storage.room:
             known = dict(rows)
             order = [state for state in self.findings.kept(self.storage.room) if state.id in known]
-            rows = [(one.id, known[one.id]) for one in order]
-            brief = [(one.id, content(one, is_brief=True)) async for one in _by_and_by(order)]
+            rows = [(state.id, known[state.id]) for state in order]
+            brief = [(state.id, content(state, is_brief=True)) async for state in _by_and_by(order)]
         left_out = await self.storage.save(rows, brief)
         # Those that are resolved are left out first, and nobody misses them.
-        left_out = max(left_out - sum(one.state == "resolved" for one in found), 0)
+        left_out = max(left_out - sum(state.state == "resolved" for state in found), 0)
         if self._is_failing:
             LOGGER.info("findings are saved again")
         if left_out and not self.left_out:
@@ -263,8 +263,8 @@ def _marks(found: Iterable[FindingState]) -> dict[str, _Mark]:
 
 async def _by_and_by(items: Iterable[T]) -> AsyncIterator[T]:
     """Yield items, and let others have the event loop now and then."""
-    for count, one in enumerate(items, start=1):
-        yield one
+    for count, item in enumerate(items, start=1):
+        yield item
         if count % _BATCH == 0:
             await asyncio.sleep(0)
 

@@ -177,7 +177,7 @@ class ObservationSender:
             since = time.monotonic() - self.lag()
             count = min(len(self._unsent), MOST_OBSERVATIONS)
             observations = tuple(self._unsent.popleft()[1] for _ in range(count))
-            names = tuple(one for one in self._missed if one is not None)
+            names = tuple(name for name in self._missed if name is not None)
             message = Observations(
                 self._sender, next(self._numbers), observations, bool(self._missed), names
             )
@@ -211,12 +211,12 @@ class ObservationQueue:
     def due(self, now: float) -> list[Observation]:
         """Remove and return those that have waited for long enough, and those before them."""
         until = now - SECONDS_ON_THE_WAY
-        latest = max((one.time for came, one in self._waiting if came <= until), default=None)
+        latest = max((seen.time for came, seen in self._waiting if came <= until), default=None)
         if latest is None:
             return []
-        due = [one for _, one in self._waiting if one.time <= latest]
-        self._waiting = [one for one in self._waiting if one[1].time > latest]
-        return sorted(due, key=lambda one: (one.time, _ORDER[one.phase]))
+        due = [seen for _, seen in self._waiting if seen.time <= latest]
+        self._waiting = [entry for entry in self._waiting if entry[1].time > latest]
+        return sorted(due, key=lambda seen: (seen.time, _ORDER[seen.phase]))
 
 
 class ObservationReader:
@@ -265,10 +265,10 @@ class ObservationReader:
                 self._detection.see(seen)
             await asyncio.sleep(0)
         until = now - ACKNOWLEDGE_SECONDS
-        if some := [identity for came, identity in self._taken if came <= until]:
+        if judged := [identity for came, identity in self._taken if came <= until]:
             with suppress(StoreLostError):  # they stay pending, and are read again
-                await self._store.send("read", ("XACK", self._key, _GROUP, *some))
-                for _ in some:
+                await self._store.send("read", ("XACK", self._key, _GROUP, *judged))
+                for _ in judged:
                     self._taken.popleft()
         await asyncio.sleep(0)
 
