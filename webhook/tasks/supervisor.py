@@ -105,8 +105,8 @@ class Supervisor:
         except caught as error:  # one bad item must not end the others
             self.leave_out(what)
             several = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
-            for one in several:
-                LOGGER.error("left out", extra={"fields": {"what": what}}, exc_info=one)
+            for cause in several:
+                LOGGER.error("left out", extra={"fields": {"what": what}}, exc_info=cause)
 
     def leave_out(self, what: str) -> None:
         """Count an item that is left out, and that the caller has logged."""
@@ -132,8 +132,8 @@ class Supervisor:
         """Start a task; `on_failure` is called after each of its failures. Needs a running loop."""
         if name in self._tasks:
             raise ValueError(f"a task {name} runs already")
-        one = self._tasks[name] = _Supervised(run, on_failure)
-        one.task = asyncio.create_task(self._supervise(name, one), name=name)
+        supervised = self._tasks[name] = _Supervised(run, on_failure)
+        supervised.task = asyncio.create_task(self._supervise(name, supervised), name=name)
 
     async def end(self, names: Collection[str], *, ask: Callable[[], None] | None = None) -> None:
         """End tasks, all at once, and wait until they have ended. Never raises.
@@ -144,11 +144,11 @@ class Supervisor:
         ended = [self._tasks[name] for name in names if name in self._tasks]
         if ask is not None:
             ask()
-        for one in ended:
-            one.ends = True
-            if one.task is not None and (ask is None or one.is_down):
-                one.task.cancel()
-        waited = [one.task for one in ended if one.task is not None]
+        for supervised in ended:
+            supervised.ends = True
+            if supervised.task is not None and (ask is None or supervised.is_down):
+                supervised.task.cancel()
+        waited = [supervised.task for supervised in ended if supervised.task is not None]
         if waited:
             _, late = await asyncio.wait(waited, timeout=END_SECONDS)
             for task in late:
