@@ -77,8 +77,12 @@ def is_heard(level: int, message: str) -> bool:
     """Whether LOGGER would write a line now; asked first where making the line is costly."""
     if not LOGGER.isEnabledFor(level):
         return False
-    filters = [one for handler in logging.getLogger().handlers for one in handler.filters]
-    limits = [one for one in filters if isinstance(one, RateLimit)]
+    limits = [
+        limit
+        for handler in logging.getLogger().handlers
+        for limit in handler.filters
+        if isinstance(limit, RateLimit)
+    ]
     return not any(limit.leaves_out(message, time.time()) for limit in limits)
 
 

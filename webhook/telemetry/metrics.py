@@ -55,16 +55,16 @@ def declared() -> Mapping[str, Declaration]:
     text = Path(__file__).with_name("metrics.yaml").read_bytes()
     found = msgspec.yaml.decode(text, type=dict[str, Declaration])
     return {
-        name: msgspec.structs.replace(one, type="counter") if name.endswith("_total") else one
-        for name, one in found.items()
+        name: msgspec.structs.replace(metric, type="counter") if name.endswith("_total") else metric
+        for name, metric in found.items()
     }
 
 
 def family(name: str, samples: Counts) -> core.Metric:
     """The family of a counter or gauge, with a value for each combination of labels."""
-    one = declared()[name]
-    made: Any = core.CounterMetricFamily if one.type == "counter" else core.GaugeMetricFamily
-    found: core.Metric = made(name, one.help, labels=one.labels)
+    metric = declared()[name]
+    made: Any = core.CounterMetricFamily if metric.type == "counter" else core.GaugeMetricFamily
+    found: core.Metric = made(name, metric.help, labels=metric.labels)
     for labels, value in list(samples):
         found.add_metric(labels, value)  # type: ignore[attr-defined] # both classes have it
     return found
@@ -72,8 +72,8 @@ def family(name: str, samples: Counts) -> core.Metric:
 
 def histogram(name: str, samples: Iterable[tuple[Sequence[str], Distribution]]) -> core.Metric:
     """The family of a histogram; its samples end in _bucket, _sum and _count."""
-    one = declared()[name]
-    found = core.HistogramMetricFamily(name, one.help, labels=one.labels)
+    metric = declared()[name]
+    found = core.HistogramMetricFamily(name, metric.help, labels=metric.labels)
     for labels, (bounds, counts, total) in samples:
         names = (*map(str, bounds), "+Inf")
         buckets = zip(names, map(float, accumulate(counts)), strict=True)
