@@ -135,16 +135,20 @@ def _read(findings: Iterable[Finding], now: float) -> _Read:
     """
     active = [finding for finding in findings if finding.state != "resolved"]
     above = above_of(active)
-    red = {one.id: parse_time(one.first_seen) for one in active if is_broken(one, now)}
+    red = {
+        finding.id: parse_time(finding.first_seen) for finding in active if is_broken(finding, now)
+    }
     ends = [
-        parse_time(one.last_seen) + one.resolves_after
-        for one in active
-        if shown_severity(one, now) == ENDING and one.ends[1] > now and one.id not in above
+        parse_time(finding.last_seen) + finding.resolves_after
+        for finding in active
+        if shown_severity(finding, now) == ENDING
+        and finding.ends[1] > now
+        and finding.id not in above
     ]
     broken = {
-        one.object.identity
-        for one in active
-        if one.objects is None and (one.id in red or one.part_of in red)
+        finding.object.identity
+        for finding in active
+        if finding.objects is None and (finding.id in red or finding.part_of in red)
     }
     alone = len(red.keys() - above.keys())
     active.sort(key=blame_rank)
@@ -160,18 +164,18 @@ async def find_broken(
     families = await _families(tracking, read.damaged, now)
     stuck = [family for family in families.values() if family.stuck_since is not None]
     waits = [family for family in families.values() if family.stuck_since is None]
-    shown = heapq.nsmallest(MOST_SHOWN, stuck, key=lambda one: one.stuck_since or 0.0)
+    shown = heapq.nsmallest(MOST_SHOWN, stuck, key=lambda family: family.stuck_since or 0.0)
     slow = {wait.root_uid for wait in waits if _is_slow(tracking, wait, now)}
     proceeding = heapq.nsmallest(
-        MOST_SHOWN, waits, key=lambda one: (one.root_uid not in slow, one.waiting_since)
+        MOST_SHOWN, waits, key=lambda family: (family.root_uid not in slow, family.waiting_since)
     )
     blames = Blames(tracking)
     ranked = iter(read.active if families else ())
     while batch := list(islice(ranked, _BATCH_SIZE)):
-        for one in batch:
-            blames.add(one)
+        for finding in batch:
+            blames.add(finding)
         await asyncio.sleep(0)
-    began = [*read.red, *(one.stuck_since for one in stuck if one.stuck_since is not None)]
+    began = [*read.red, *(family.stuck_since for family in stuck if family.stuck_since is not None)]
     missing = tuple(_missing(sources, now))
     verdict = OverallState.UNKNOWN if missing else OverallState.GOOD
     if read.ends or slow:
@@ -179,12 +183,12 @@ async def find_broken(
     return Broken(
         verdict=OverallState.BROKEN if began else verdict,
         since=rfc3339(min(began)) if began else None,
-        objects=len({one.root_uid for one in stuck} | read.broken),
+        objects=len({family.root_uid for family in stuck} | read.broken),
         findings=read.alone,
         stuck=len(stuck),
         in_progress=len(waits),
-        not_settled=tuple(_show(one, blames) for one in shown),
-        proceeding=tuple(_show(one, blames) for one in proceeding),
+        not_settled=tuple(_show(family, blames) for family in shown),
+        proceeding=tuple(_show(family, blames) for family in proceeding),
         missing=missing,
         ending=len(read.ends),
         ends_at=rfc3339(max(read.ends)) if read.ends else None,

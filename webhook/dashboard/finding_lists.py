@@ -89,7 +89,7 @@ class FindingQuery(msgspec.Struct, frozen=True):
             key=lambda finding: (finding.severity.rank, finding.first_seen, finding.last_seen),
             reverse=True,
         )
-        found.sort(key=lambda one: one.state == "resolved")
+        found.sort(key=lambda finding: finding.state == "resolved")
         return found
 
     def _matching(self, findings: Iterable[Finding], now: float) -> Iterator[Finding]:
@@ -143,8 +143,8 @@ def count_open(findings: Iterable[Finding]) -> dict[str, int]:
     return {severity.value: is_open[severity] for severity in SEVERITIES}
 
 
-def _reference(one: FoundObject) -> ObjectReference:
-    return ObjectReference(api_group=one.group, api_version=one.version, resource=one.resource)
+def _reference(item: FoundObject) -> ObjectReference:
+    return ObjectReference(api_group=item.group, api_version=item.version, resource=item.resource)
 
 
 def _namespaces(finding: Finding) -> set[str]:
@@ -197,13 +197,13 @@ class FindingGroup(NamedTuple):
     @property
     def severity(self) -> Severity:
         """The worst severity in it."""
-        return max((row.finding.severity for row in self.rows), key=lambda one: one.rank)
+        return max((row.finding.severity for row in self.rows), key=lambda severity: severity.rank)
 
     def shown_severity(self, now: float) -> str:
         """Return the worst severity, or how all of that severity stand: see shown_severity."""
         worst = self.severity
         found = (row.finding for row in self.rows if row.finding.severity is worst)
-        shown = {shown_severity(one, now) for one in found}
+        shown = {shown_severity(finding, now) for finding in found}
         return shown.pop() if len(shown) == 1 else worst
 
 
@@ -270,4 +270,4 @@ def arrange(
     chosen, page, pages = part_of(list(groups), asked.page, MOST_GROUPS)
     most = max(LEAST_ROWS, ROWS // max(len(chosen), 1))
     made = tuple(group(name, groups[name][:most]) for name in chosen)
-    return GroupedPage(made, page, pages, sum(len(one.rows) for one in made), total)
+    return GroupedPage(made, page, pages, sum(len(part.rows) for part in made), total)

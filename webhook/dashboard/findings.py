@@ -97,7 +97,7 @@ async def _first_screen(
 
 def first_step(found: Finding) -> FixStep | None:
     """Return the first step with something to copy, or else the first one."""
-    with_text = (one for one in found.fix if one.command or one.stanza)
+    with_text = (step for step in found.fix if step.command or step.stanza)
     return next(with_text, next(iter(found.fix), None))
 
 
@@ -120,9 +120,9 @@ def home(
     return PageData(arrange(found, known, asked, broken.not_settled, kind_of), values)
 
 
-def _again(some: Iterable[Finding], now: float) -> float | str:
+def _again(known: Iterable[Finding], now: float) -> float | str:
     """Return the seconds until one of them is shown otherwise, though nothing happens."""
-    return min((at - now for finding in some for at in finding.ends if now < at < inf), default="")
+    return min((at - now for finding in known for at in finding.ends if now < at < inf), default="")
 
 
 async def load_all(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
@@ -144,7 +144,7 @@ async def load_finding(context: PageContext, query: Mapping[str, str], now: floa
     for found in known:
         if found.id == query["id"]:
             above = await context.queue.in_thread(lambda: above_of(known))
-            cause = next((one for one in known if one.id == above.get(found.id)), None)
+            cause = next((finding for finding in known if finding.id == above.get(found.id)), None)
             (whole,) = await _whole(context, (found,))
             sources = context.sources
             mode, enforce = sources.about().get("mode", ""), sources.enforce()

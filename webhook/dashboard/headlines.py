@@ -48,7 +48,7 @@ def culprit(found: Finding) -> Culprit:
     actors = found.actors
     if not actors:
         return Culprit(NOBODY, several=False, hint="")
-    surest = min((actor.confidence for actor in actors), key=lambda one: one.rank)
+    surest = min((actor.confidence for actor in actors), key=lambda confidence: confidence.rank)
     several = [actor for actor in actors if actor.confidence is surest]
     names = sorted({*names_of(several, short_name)})
     is_one_of = surest is Confidence.POSSIBLE and len(names) > 1
@@ -75,8 +75,8 @@ def above_of(findings: Iterable[Finding]) -> dict[str, str]:
         if finding.actors and finding.objects is None and not finding.above:
             key = culprit(finding).name, finding.object.identity, finding.state == "resolved"
             about[key].append(finding)
-    for some in about.values():
-        first, *others = sorted(some, key=lambda one: (-one.severity.rank, _place(one)))
+    for alike in about.values():
+        first, *others = sorted(alike, key=lambda found: (-found.severity.rank, _place(found)))
         above.update((other.id, first.id) for other in others)
     return above | {
         finding.id: above.get(finding.above, finding.above) for finding in findings if finding.above
@@ -140,10 +140,10 @@ def count_objects(found: Sequence[Finding], kind_of: KindOf) -> str:
     kinds: Counter[str] = Counter()
     for where in objects.values():
         kinds[kind_of(where.group, where.resource) or where.resource] += 1
-    for some in many:
-        for resource, count in some.kinds.items():
+    for affected in many:
+        for resource, count in affected.kinds.items():
             group = next(
-                (example.group for example in some.examples if example.resource == resource), ""
+                (example.group for example in affected.examples if example.resource == resource), ""
             )
             most[group, resource] = max(count, most.get((group, resource), 0))
     for (group, resource), count in most.items():
@@ -210,14 +210,14 @@ class Happening(NamedTuple):
 def happening(found: Finding) -> Happening | None:
     """Return what happens to the first field that a finding is about; None without a sample."""
     known = () if found.diff is None else found.diff.fields
-    about = next((one for one in known if _is_about(one, found.paths)), None)
+    about = next((field for field in known if _is_about(field, found.paths)), None)
     if about is None or found.diff is None:
         return None
     turns = (about.asked, about.left, about.stored)
     if not about.is_changed_by_webhooks:
         turns = (about.before, about.asked, about.stored)
     seen = [turn for turn in turns if turn is not None]
-    apart = [one.text for at, one in enumerate(seen) if not at or one != seen[at - 1]]
+    apart = [value.text for at, value in enumerate(seen) if not at or value != seen[at - 1]]
     is_fight = found.detector in _FIGHTS and len(apart) > 1
     values = " ⇄ ".join(apart[:2]) if is_fight else " → ".join(apart)
     return Happening(about.field, values, tuple(_sides(found, found.diff, about)))

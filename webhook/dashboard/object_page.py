@@ -59,7 +59,7 @@ class ObjectPage(msgspec.Struct, frozen=True):
 async def load(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
     """Return the page of an object by uid, or by its names if it has none; raises MissingError."""
     check_parameters(query, _NAMES)
-    group, resource, namespace, name, uid = (query.get(one, "") for one in _NAMES)
+    group, resource, namespace, name, uid = (query.get(parameter, "") for parameter in _NAMES)
     if not resource or not (name or uid):
         raise BadQueryError("the parameters resource, and name or uid, are required")
     detecting = context.sources.detecting
@@ -124,7 +124,7 @@ async def tree(tracking: Tracking, queue: PageQueue, uid: str, at: float) -> Bra
     owner_of: dict[str, str] = {}
     states = tracking.states()
     while batch := list(islice(states, _BATCH_SIZE)):
-        owner_of.update((uid, one.owner) for uid, one in batch if one.owner)
+        owner_of.update((uid, state.owner) for uid, state in batch if state.owner)
         await asyncio.sleep(0)
     below = await queue.in_thread(lambda: _below(root.uid, owner_of))
     room = count(MOST_NODES, -1)
@@ -132,9 +132,9 @@ async def tree(tracking: Tracking, queue: PageQueue, uid: str, at: float) -> Bra
     def branch(found: Tracked, deep: int) -> Branch:
         """Return an object with at most `deep` levels below it: owners may form a cycle."""
         uids = below.get(found.uid, ()) if deep else ()
-        known = [one for uid in uids if (one := tracking.find(uid)) is not None]
-        known.sort(key=lambda one: (one.kind.kind, one.state.settled, one.state.name))
-        children = [branch(one, deep - 1) for one in known[:MOST_CHILDREN] if next(room) > 1]
+        known = [child for uid in uids if (child := tracking.find(uid)) is not None]
+        known.sort(key=lambda child: (child.kind.kind, child.state.settled, child.state.name))
+        children = [branch(child, deep - 1) for child in known[:MOST_CHILDREN] if next(room) > 1]
         return Branch(show(found, at), tuple(children), len(known) - len(children))
 
     return branch(root, MOST_LEVELS)

@@ -83,7 +83,7 @@ def find_stuck(
 ) -> set[str]:
     """Return which of a few objects are stuck: pages say that these are broken."""
     known = (found for uid in uids if (found := tracking.find(uid)) is not None)
-    return {one.uid for one in known if stuck_since(tracking, one, about, now) is not None}
+    return {found.uid for found in known if stuck_since(tracking, found, about, now) is not None}
 
 
 class OpenFindings:
@@ -146,11 +146,11 @@ async def page(
     total = before = 0
     states = tracking.states()
     while batch := list(islice(states, _BATCH_SIZE)):
-        for uid, one in batch:
-            if not matches(uid, one):
+        for uid, state in batch:
+            if not matches(uid, state):
                 continue
             total += 1
-            rank: _Rank = (_WORST_FIRST[one.health], one.settled, one.changed_at, uid)
+            rank: _Rank = (_WORST_FIRST[state.health], state.settled, state.changed_at, uid)
             if asked.after is not None and rank <= asked.after:
                 before += 1
             else:
@@ -174,9 +174,9 @@ def _matcher(
     filters = asked.filters
     group, kind, uid = (filters.get(name) for name in ("group", "kind", "uid"))
     names = {
-        position: f"{one.kind} {one.resource}".casefold()
-        for position, (one, _) in enumerate(tracking.counts_by_kind)
-        if group in (None, one.group) and kind in (None, one.kind)
+        position: f"{tracked.kind} {tracked.resource}".casefold()
+        for position, (tracked, _) in enumerate(tracking.counts_by_kind)
+        if group in (None, tracked.group) and kind in (None, tracked.kind)
     }
     wanted = [(name, filters[name]) for name in ("namespace", "name", "health") if name in filters]
     words = filters.get("q", "").casefold().split()
@@ -200,7 +200,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     model = await page(tracking, asked, now, known)
     kinds = sorted({kind.kind for kind, _ in tracking.counts_by_kind})
     values = {
-        "stuck": find_stuck(tracking, (one.uid for one in model.objects), known.damaged, now),
+        "stuck": find_stuck(tracking, (row.uid for row in model.objects), known.damaged, now),
         "asked": asked.filters,
         "since": asked.since,
         "shown": {**asked.filters, "since": asked.since},

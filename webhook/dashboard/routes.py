@@ -124,10 +124,10 @@ class Dashboard:
         """Return the routes of all pages about `service`."""
         context = PageContext(self._sources, service, self._queue)
         return [
-            *(web.get(one.path, partial(self._html, context, one)) for one in PAGES),
+            *(web.get(page.path, partial(self._html, context, page)) for page in PAGES),
             *(
-                web.get(one.api, partial(self._json, context, one.load_json or one.load))
-                for one in PAGES
+                web.get(page.api, partial(self._json, context, page.load_json or page.load))
+                for page in PAGES
             ),
             web.get("/api/broken", partial(self._json, context, broken.load)),
             web.get("/api/server", partial(self._json, context, _load_server)),
@@ -219,7 +219,7 @@ class Dashboard:
             "cluster": self._sources.cluster,
             "watched": self._sources.watching.states(),
             "headline": partial(headline, kind_of=kind_of),
-            "objects_of": lambda one: count_objects((one,), kind_of),
+            "objects_of": lambda finding: count_objects((finding,), kind_of),
             "stands_by_for": self._sources.stands_by_for,
             "saved_at": self._sources.saved_at(now),
         }

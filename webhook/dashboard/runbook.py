@@ -77,8 +77,8 @@ def read(
     def html(part: str) -> str:
         tokens = _MARKDOWN.parse(part)
         for token in tokens if names is not None else ():
-            for one in (token, *(token.children or ())):
-                one.content = _filled(one.content, names or {}, enforce)
+            for piece in (token, *(token.children or ())):
+                piece.content = _filled(piece.content, names or {}, enforce)
         found = _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {})
         for plain, marked in _MARKUP.items():
             found = found.replace(plain, marked)
@@ -96,15 +96,15 @@ def runbook_of(found: Finding, mode: str, enforce: str = "") -> Runbook:
     types = {actor: "user" if actor.type == "manager" else actor.type for actor in found.actors}
     sure = [types[actor] for actor in found.actors if actor.confidence is not Confidence.POSSIBLE]
     known = types.values() or ACTORS.values()
-    without = {*_others(mode, sure), *(f"Type `{one}`" for one in {*ACTORS.values()} - {*known})}
+    without = {*_others(mode, sure), *(f"Type `{word}`" for word in {*ACTORS.values()} - {*known})}
     without |= {*MODES, "**Webhook:**", "**Policy:**"} if found.fix else set()
     return read(source(found.detector), sorted(without), _names(found), enforce)
 
 
 def _others(mode: str, actors: Collection[str] = tuple(ACTORS.values())) -> list[str]:
     """The leads of what is for another mode, or for other types of actors."""
-    return [lead for lead, one in MODES.items() if mode not in ("", one)] + [
-        lead for lead, one in ACTORS.items() if one not in actors
+    return [lead for lead, other in MODES.items() if mode not in ("", other)] + [
+        lead for lead, actor in ACTORS.items() if actor not in actors
     ]
 
 

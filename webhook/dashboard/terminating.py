@@ -100,7 +100,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     for kind, needed in _NEEDED.items():
         if watching.knows(*needed):
             notable = list(islice(found.counts(kind, notable=True), _MOST_COMPARED))
-            notable.sort(key=lambda one: (one.reported in (None, one.counted), -one.counted))
+            notable.sort(key=lambda row: (row.reported in (None, row.counted), -row.counted))
             shown = tuple(notable[:MOST_SHOWN])
             kinds.append(KindCounts(kind, found.agreement(kind), shown, len(notable)))
     pods = dict(found.pods().most_common()) if watching.knows("pods") else None
@@ -118,7 +118,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
         pages=pages,
         kinds=tuple(kinds),
         watches=states,
-        missing=tuple(one for one in _NEEDED[DEPLOYMENT] if one not in states),
+        missing=tuple(resource for resource in _NEEDED[DEPLOYMENT] if resource not in states),
     )
     return PageData(model, {"q": query.get("q", "")})
 
@@ -133,9 +133,9 @@ def _select(
         if not words
         or has_words(words, (pod.namespace, pod.name, pod.node, pod.controller, *pod.finalizers))
     ]
-    dues = {one.uid: parse_time(one.due) or _EPOCH for one in found}
-    found.sort(key=lambda one: (dues[one.uid], one.namespace, one.name))
-    nodes = Counter(one.node or "no node" for one in found)
+    dues = {pod.uid: parse_time(pod.due) or _EPOCH for pod in found}
+    found.sort(key=lambda pod: (dues[pod.uid], pod.namespace, pod.name))
+    nodes = Counter(pod.node or "no node" for pod in found)
     overdue = sum(due.timestamp() < now for due in dues.values())
     return found, dict(nodes.most_common(_MOST_NODES)), overdue
 

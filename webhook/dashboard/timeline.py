@@ -118,7 +118,7 @@ def steps(known: ObjectHistory, ahead: float = 0.0) -> tuple[Step, ...]:
 
 def _step(write: Write, letters: Letters, ahead: float) -> Step:
     known = Stored.YES if write.outcome is Outcome.STORED else Stored.UNKNOWN
-    metadata, others = (one.pointer for one in write.metadata.admitted), write.of_webhooks()
+    metadata, others = (change.pointer for change in write.metadata.admitted), write.of_webhooks()
     changed = tuple(dict.fromkeys((*write.pointers(), *metadata)))
     return Step(
         time=write.time + ahead,

@@ -126,23 +126,23 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     links = [
         ListedWebhook(
             position=position,
-            configuration=one.configuration,
-            webhook=one.webhook,
-            role=_role(one, known, is_between=one.name in others),
-            failure_policy=one.failure_policy,
-            timeout_seconds=one.timeout_seconds,
-            unchanged=mutators.unchanged_calls(one.name),
+            configuration=webhook.configuration,
+            webhook=webhook.webhook,
+            role=_role(webhook, known, is_between=webhook.name in others),
+            failure_policy=webhook.failure_policy,
+            timeout_seconds=webhook.timeout_seconds,
+            unchanged=mutators.unchanged_calls(webhook.name),
             changed=sum(each.count for each, how in known if how is Confidence.CERTAIN),
             findings=tuple(_open(known, now)),
-            changes=tuple(mutators.tally.of(one.name)),
-            phase=one.phase,
-            reinvoked=one.reinvoked,
-            rules=tuple(_rule_text(rule) for rule in one.match.rules),
-            depends_on=tuple(_depends(one, write)),
+            changes=tuple(mutators.tally.of(webhook.name)),
+            phase=webhook.phase,
+            reinvoked=webhook.reinvoked,
+            rules=tuple(_rule_text(rule) for rule in webhook.match.rules),
+            depends_on=tuple(_depends(webhook, write)),
         )
-        for position, one in enumerate(mutators.registered, 1)
-        if not resource or _may_act(one, write)
-        for known in (named.get(one.name, ()),)
+        for position, webhook in enumerate(mutators.registered, 1)
+        if not resource or _may_act(webhook, write)
+        for known in (named.get(webhook.name, ()),)
     ]
     policies = [
         policy.name for policy in mutators.policies if not resource or _may_act(policy, write)
@@ -205,9 +205,9 @@ def _open(named: Sequence[_Named], now: float) -> Iterator[NamedBy]:
     """Yield the unresolved findings, the surest and most frequent first."""
     is_open = [pair for pair in named if pair[0].state != "resolved"]
     is_open.sort(key=lambda pair: (pair[1].rank, -pair[0].count))
-    for one, how in is_open[:_MOST_NAMED]:
-        shown = shown_severity(one, now)
-        yield NamedBy(one.id, one.detector, one.severity, how, one.count, shown)
+    for finding, how in is_open[:_MOST_NAMED]:
+        shown = shown_severity(finding, now)
+        yield NamedBy(finding.id, finding.detector, finding.severity, how, finding.count, shown)
 
 
 def _rule_text(rule: Mapping[str, Any]) -> str:

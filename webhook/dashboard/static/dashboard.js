@@ -47,21 +47,21 @@ function remember() {
   const at = document.activeElement;
   const selector = at && main.contains(at) && at.matches("a[href]") ? "a[href]" : "summary";
   const alike = [...main.querySelectorAll(selector)];
-  const same = (one) => (selector === "summary" ? one.textContent : one.href + one.className);
+  const same = (element) => (selector === "summary" ? element.textContent : element.href + element.className);
   const focused = alike.includes(at) ? same(at) : undefined;
-  const opened = new Set([...main.querySelectorAll("details[open][data-key]")].map((one) => one.dataset.key));
+  const opened = new Set([...main.querySelectorAll("details[open][data-key]")].map((details) => details.dataset.key));
   const all = main.querySelector("details[open]:not([data-key])");
   const rows = () => [...main.querySelectorAll("[data-row] > a")];
-  const row = scrollY > 0 ? rows().find((one) => one.getBoundingClientRect().top >= 0) : undefined;
+  const row = scrollY > 0 ? rows().find((link) => link.getBoundingClientRect().top >= 0) : undefined;
   const top = row?.getBoundingClientRect().top;
   return () => {
-    for (const one of main.querySelectorAll("details")) {
-      if (one.dataset.key ? opened.has(one.dataset.key) : all) one.open = true;
+    for (const details of main.querySelectorAll("details")) {
+      if (details.dataset.key ? opened.has(details.dataset.key) : all) details.open = true;
     }
-    const stays = row && rows().find((one) => one.href === row.href);
+    const stays = row && rows().find((link) => link.href === row.href);
     if (stays) scrollBy({ top: stays.getBoundingClientRect().top - top, behavior: "instant" });
     if (focused === undefined) return;
-    const found = [...main.querySelectorAll(selector)].find((one) => same(one) === focused);
+    const found = [...main.querySelectorAll(selector)].find((element) => same(element) === focused);
     if (found) found.focus({ preventScroll: true });
   };
 }
@@ -138,7 +138,7 @@ function lose() {
 
 // Buttons are hidden without JavaScript: there they could do nothing.
 function offerCopies() {
-  for (const one of main.querySelectorAll(".copy")) one.hidden = false;
+  for (const button of main.querySelectorAll(".copy")) button.hidden = false;
 }
 
 // On a phone only the search and its button are shown at first (dashboard.css).
@@ -172,7 +172,7 @@ async function copy(from) {
 
 // Keys: / to search, j and k from row to row, ? for help. None acts while a field is filled in.
 function move(by) {
-  const rows = [...main.querySelectorAll("[data-row] > a")].filter((one) => !one.closest("details:not([open])"));
+  const rows = [...main.querySelectorAll("[data-row] > a")].filter((link) => !link.closest("details:not([open])"));
   const at = rows.indexOf(document.activeElement);
   const next = rows[at < 0 ? (by > 0 ? 0 : rows.length - 1) : at + by];
   if (next) next.focus();
