@@ -11,7 +11,7 @@ from webhook import __version__
 from webhook.cli.errors import ends_in_one_line, meant
 from webhook.cli.options import CONTEXT, KUBECONFIG, NAMESPACE, TOLD, explain_flags
 
-VERBS: Final = {name: one.line for name, one in TOLD.items() if one.group}
+VERBS: Final = {name: verb.line for name, verb in TOLD.items() if verb.group}
 """The verbs, each with its line of --help; the module of each is in this folder. They are shown,
 and completed by a shell, without loading the modules: some load for half a second."""
 GROUPS: Final = {

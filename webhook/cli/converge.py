@@ -68,8 +68,8 @@ def converge(
     flags["logs"] = tuple(expand(flags["logs"], LOGS, recursive=recursive))
     with Evaluator() as evaluator:
         found, unread = asyncio.run(_look(documents, ignores, evaluator, group=group, **flags))
-    results = [one for one in found if isinstance(one, ConvergeResult)]
-    refused = [one for one in found if isinstance(one, Refused)]
+    results = [result for result in found if isinstance(result, ConvergeResult)]
+    refused = [result for result in found if isinstance(result, Refused)]
     if output == "sarif":
         texts = texts_of(expand(files, MANIFESTS, recursive=recursive))
         click.echo(json_line(as_sarif(results, texts, __version__)))
@@ -118,7 +118,7 @@ async def _look(
             given = {"Impersonate-User": user} | ({"Impersonate-Group": group} if group else {})
             applying = await stack.enter_async_context(access.connected(**given))
         served = await discover(rest)
-        kinds = {(f"{one.group}/{one.version}".lstrip("/"), one.kind): one for one in served}
+        kinds = {(f"{kind.group}/{kind.version}".lstrip("/"), kind.kind): kind for kind in served}
         seen = None
         if access.server:
             seen = (await stack.enter_async_context(access.reached(rest))).seen

@@ -119,7 +119,10 @@ async def _examined(rest: Rest, namespace: str) -> Facts:
         version=version["gitVersion"],
         expected=expected,
         configurations=tuple(configurations),
-        live={path_of(one): await read(title_of(one), find(rest, one), one) for one in expected},
+        live={
+            path_of(document): await read(title_of(document), find(rest, document), document)
+            for document in expected
+        },
         leftovers=tuple(await read(Source.LEFTOVERS, leftovers(rest), [])),
         endpoints=endpoints.count(True),
         unready=endpoints.count(False),

@@ -108,7 +108,7 @@ def why_it_ended(error: Exception) -> tuple[ExitCode, str]:
 
     DONE for other errors: a mistake in its code, a disk, an output that nobody reads.
     """
-    names = {one.__name__ for one in type(error).__mro__}
+    names = {base.__name__ for base in type(error).__mro__}
     for code, expected in EXPECTED.items():
         if names & expected:
             return code, str(error)
@@ -141,7 +141,7 @@ def _misused(error: click.UsageError, ctx: click.Context | None) -> str:
 def meant(name: str, known: Iterable[str]) -> str:
     """Ask whether the nearest name is meant; "" where none is near."""
     # Every flag begins with the same dashes: that makes none alike.
-    words = {one.lstrip("-"): one for one in known}
+    words = {word.lstrip("-"): word for word in known}
     near = get_close_matches(name.lstrip("-"), words, n=1)
     return f" Did you mean {words[near[0]]}?" if near else ""
 

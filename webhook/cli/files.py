@@ -167,7 +167,7 @@ def read_audit_logs(take: Callable[[Event], None], files: Iterable[str], max_lin
         tell(f"{where}: {trouble}")
 
     each = [_events(name, max_line, report) for name in files]
-    for event in heapq.merge(*each, key=lambda one: one.time):
+    for event in heapq.merge(*each, key=lambda event: event.time):
         try:
             take(event)
         except Exception as error:  # noqa: BLE001 - one bad event must not end the others

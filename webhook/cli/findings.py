@@ -72,8 +72,10 @@ class FindingFilter(NamedTuple):
     @property
     def ids(self) -> list[str]:
         """The findings that are asked for by their IDs."""
-        asked = (one for one in self.selector if one.key == _FINDING and one.operator == "In")
-        return [name for one in asked for name in one.values]
+        asked = (
+            names for key, operator, names in self.selector if (key, operator) == (_FINDING, "In")
+        )
+        return [name for names in asked for name in names]
 
     def select(self, findings: Sequence[Finding], now: float) -> list[Finding]:
         """Return those that are meant, each that follows from another directly beneath it."""
@@ -103,11 +105,11 @@ class FindingFilter(NamedTuple):
 def _selector(text: str) -> tuple[Requirement, ...]:
     """Read -l; a key that no finding has is refused, for it would choose none, or all."""
     found = tuple(parse_label_selector(text))
-    for one in found:
-        if one.key not in _LABELS:
+    for requirement in found:
+        if requirement.key not in _LABELS:
             raise ValueError(
-                f"a finding has no label {one.key!r}, and the labels of its object are not known; "
-                f"it has {', '.join(_LABELS)}"
+                f"a finding has no label {requirement.key!r}, and the labels of its object are not "
+                f"known; it has {', '.join(_LABELS)}"
             )
     return found
 
@@ -115,7 +117,7 @@ def _selector(text: str) -> tuple[Requirement, ...]:
 @verb()
 @in_namespaces
 @click.option("--state", type=click.Choice(_STATES), default=_STATES[0], show_default=True)
-@click.option("--severity", type=click.Choice([one.value for one in Severity]))
+@click.option("--severity", type=click.Choice([severity.value for severity in Severity]))
 @click.option("--detector", type=click.Choice(sorted(FINDINGS)), metavar="DETECTOR")
 @click.option("--since", "seconds", metavar="DURATION", type=duration(24 * 365))
 @click.option("-l", "--selector", metavar="LABELS", default="", type=Parsed(_selector))
@@ -172,11 +174,11 @@ async def _check_name(rest: "Rest", wanted: FindingFilter) -> None:
     from webhook.cluster.rest import RefusedError  # noqa: PLC0415
 
     with suppress(RefusedError):
-        one = find(wanted.kind, await discover(rest))
-        namespace = wanted.namespace if one.namespaced else ""
+        kind = find(wanted.kind, await discover(rest))
+        namespace = wanted.namespace if kind.namespaced else ""
         named = {"fieldSelector": f"metadata.name={wanted.name}"}
-        if not await rest.list_all(one.path(namespace), named, only_metadata=True):
-            raise await absent(rest, one, namespace, wanted.name)
+        if not await rest.list_all(kind.path(namespace), named, only_metadata=True):
+            raise await absent(rest, kind, namespace, wanted.name)
 
 
 async def _follow(wanted: FindingFilter, access: Access, output: Format) -> None:
@@ -187,7 +189,7 @@ async def _follow(wanted: FindingFilter, access: Access, output: Format) -> None
         try:
             async with access.reached() as server:
                 while True:
-                    again.show(listing, (await _ask(server, wanted))[0], lambda one: one.id)
+                    again.show(listing, (await _ask(server, wanted))[0], lambda finding: finding.id)
                     was_reached, told = True, ""
                     await asyncio.sleep(_AGAIN_SECONDS)
         except Exception as error:
@@ -210,8 +212,8 @@ def _listing(output: Format) -> Listing[Finding]:
     return Listing(
         output,
         lambda found: _rows(found, output),
-        lambda one: f"finding/{one.id}",
-        lambda one: one,
+        lambda finding: f"finding/{finding.id}",
+        lambda finding: finding,
         spare=_SPARE,
     )
 
@@ -259,7 +261,7 @@ def _shown_age(seconds: float) -> str:
     return f"{int(seconds)}s"
 
 
-_HEADER: Final = ("CONTROLLER", "MANAGER", "KIND", *(one.upper() for one in HOW))
+_HEADER: Final = ("CONTROLLER", "MANAGER", "KIND", *(how.upper() for how in HOW))
 _WRONG: Final = ("early", "never", "backwards")
 
 
@@ -275,9 +277,9 @@ async def _show_controllers(access: Access, output: Format) -> None:
     head = tuple(Cell(title, Tone.FAINT) for title in _HEADER)
     Listing(
         output,
-        lambda some: [head, *map(_controller_row, some)],
-        lambda one: one.user,
-        lambda one: one,
+        lambda controllers: [head, *map(_controller_row, controllers)],
+        lambda controller: controller.user,
+        lambda controller: controller,
     ).show(found)
 
 

@@ -93,8 +93,8 @@ class Following:
 
     async def __aenter__(self) -> Self:
         self._tasks.append(asyncio.create_task(self._scan()))
-        for one in self._wanted:
-            self._follow(one)
+        for target in self._wanted:
+            self._follow(target)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -131,15 +131,16 @@ class Following:
                 # Two watches may show the same object: the later state counts.
                 if uid not in documents or _version(document) > _version(documents[uid]):
                     documents[uid] = document
-        there = {one: frozenset(self._seen[one]) for one in self._wanted}
+        there = {target: frozenset(self._seen[target]) for target in self._wanted}
         asked = frozenset[str]().union(*there.values())
 
         def past(uid: str) -> Past | None:
             return self._past(uid, documents[uid], at) if uid in documents else None
 
         trees = build_trees(list(documents.values()), asked, past, at=at, judge=self._judge)
+        refused = self._refused.items()
         unread, unwatched = (
-            {str(one): why for one, why in self._refused.items() if (one in self._read) is was_read}
+            {str(target): why for target, why in refused if (target in self._read) is was_read}
             for was_read in (False, True)
         )
         return Snapshot(at, trees, there, unread, unwatched)
@@ -156,9 +157,8 @@ class Following:
         return replace(past, observed_since=past.intent_since)
 
     def _is_whole(self) -> bool:
-        owners = {
-            uid for one in self._wanted if is_custom(one.served.of) for uid in self._seen[one]
-        }
+        custom = [target for target in self._wanted if is_custom(target.served.of)]
+        owners = {uid for target in custom for uid in self._seen[target]}
         return self._listed.issuperset(self._seen) and owners <= self._scanned
 
     def _follow(self, target: WatchTarget) -> None:
@@ -270,14 +270,14 @@ class Following:
             await self._to_scan.wait()
             self._to_scan.clear()
             owners: dict[str, set[str]] = {}
-            for one in self._wanted:
-                if is_custom(one.served.of):
-                    owners.setdefault(one.namespace, set()).update(self._seen[one])
+            for target in self._wanted:
+                if is_custom(target.served.of):
+                    owners.setdefault(target.namespace, set()).update(self._seen[target])
             for namespace, uids in owners.items():
                 found, unread = await owned_kinds(self._rest, self._kinds, namespace, uids)
                 self._follow_kinds({kind.of for kind in found}, namespace)
                 if unread:
-                    names = few([str(one) for one in unread])
+                    names = few([str(kind) for kind in unread])
                     self._tell_once(f"if it owns {names}, that is not known: they cannot be listed")
                 self._scanned.update(uids)
             self._changed.set()

@@ -91,8 +91,10 @@ def _bundle(file: Path) -> bytes:
 def _read_registrations(file: Path) -> tuple[Document, ...]:
     """Read the file of --registrations-file. Raises BadFileError or click.UsageError."""
     found = read_registrations(file)
-    there = [(one["kind"], mapping(one.get("metadata")).get("name")) for one in found]
-    if len(there) != len(REGISTRATIONS) or not all(one in there for one in REGISTRATIONS):
+    there = [
+        (document["kind"], mapping(document.get("metadata")).get("name")) for document in found
+    ]
+    if len(there) != len(REGISTRATIONS) or not all(named in there for named in REGISTRATIONS):
         names = ", ".join(name for _, name in REGISTRATIONS)
         raise click.UsageError(
             f"--registrations-file {file}: it must hold {names}, and nothing else"

@@ -55,7 +55,7 @@ def lint(
         texts = texts_of(expand(files, MANIFESTS, recursive=recursive))
         click.echo(json_line(to_sarif(found, texts, __version__)))
     else:
-        print_checked(found, _row, output, Level, lambda one: one.severity)
+        print_checked(found, _row, output, Level, lambda finding: finding.severity)
     if not any(
         is_definition(document)
         or (isinstance(document, dict) and document.get("kind") in _CONFIGURATIONS)
@@ -63,7 +63,7 @@ def lint(
     ):
         where = "the cluster" if of_cluster else ", ".join(files)
         tell(f"No webhook configuration or CustomResourceDefinition found in {where}.")
-    is_bad = any(one.severity.rank <= Level(fail_on).rank for one in found)
+    is_bad = any(finding.severity.rank <= Level(fail_on).rank for finding in found)
     sys.exit(is_bad or bool(source.unread))
 
 

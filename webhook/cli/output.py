@@ -55,13 +55,15 @@ def lines(rows: Sequence[Row], *, headless: bool = False, spare: Sequence[str] =
         return []
     room = _room()
     if room is not None:
-        rows = [tuple(one._replace(text=_ACCOUNT.sub("", one.text)) for one in row) for row in rows]
+        rows = [
+            tuple(cell._replace(text=_ACCOUNT.sub("", cell.text)) for cell in row) for row in rows
+        ]
     columns = max(map(len, rows))
     full = [row for row in rows if len(row) == columns]
     widths = [max(len(row[index].text) for row in full) for index in range(columns - 1)]
     if room is not None:
         titles = [cell.text for cell in rows[0]]
-        few = [titles.index(one) for one in reversed(spare) if one in titles]
+        few = [titles.index(title) for title in reversed(spare) if title in titles]
         needed = [at for at in range(columns - 1) if at not in few]
         kept = _fitting([*needed, *few], widths, room)
         last = [at for at in needed if at not in kept] + [-1]
@@ -124,7 +126,7 @@ def _texts(text: str, room: int) -> list[str]:
     wrapper = textwrap.TextWrapper(
         max(room, _LEAST), break_long_words=False, break_on_hyphens=False
     )
-    return [one.replace(_STAYS, " ") for one in wrapper.wrap(kept)]
+    return [line.replace(_STAYS, " ") for line in wrapper.wrap(kept)]
 
 
 def wrapped(lead: str, text: str, columns: int) -> str:
@@ -197,9 +199,9 @@ def print_checked(
 ) -> None:
     """Print what was found, a row or object each, and last how many there are of a level."""
     order = click.get_current_context().meta.get(ORDER)
-    for one in _in_order(found, order, lambda one: one):
-        click.echo(object_line(one) if output == "json" else row(one))
-    counts = {level.value: sum(level_of(one) is level for one in found) for level in levels}
+    for item in _in_order(found, order, lambda item: item):
+        click.echo(object_line(item) if output == "json" else row(item))
+    counts = {level.value: sum(level_of(item) is level for item in found) for level in levels}
     if output == "json":
         click.echo(object_line({"type": "summary", **counts}))
     else:
@@ -287,7 +289,7 @@ _LIST_FLAGS: Final = together(
         type=Parsed(_read_format),
         default=_FORMATS[0],
         show_default=True,
-        metavar="|".join(f"{one}=..." if one in _TAKES else one for one in _FORMATS),
+        metavar="|".join(f"{name}=..." if name in _TAKES else name for name in _FORMATS),
     ),
     click.option("--sort-by", "order", **_SORT_BY),
     click.option("--no-headers", "headless", is_flag=True),
@@ -359,10 +361,10 @@ class Again:
     def show(self, listing: Listing[T], items: Sequence[T], id_of: Callable[[Any], str]) -> None:
         """Show it once more; `id_of` tells its lines apart."""
         found = [(listing.line(diff), diff) for diff in listing.parts(items)]
-        changed = [one for line, one in found if self._told.get(id_of(line)) != line]
+        changed = [item for line, item in found if self._told.get(id_of(line)) != line]
         headless = bool(self._told)
-        for some in [[one] for one in changed] if listing.alone else [changed]:
-            replace(listing, parts=iter).show(some, headless=headless)
+        for batch in [[item] for item in changed] if listing.alone else [changed]:
+            replace(listing, parts=iter).show(batch, headless=headless)
             headless = True
         self._told = {id_of(line): line for line, _ in found}
 
@@ -374,7 +376,7 @@ def _in_order(items: Iterable[T], order: JsonPath | None, line: Callable[[T], An
     found = [(order.values(msgspec.to_builtins(line(item))), item) for item in items]
     if found and not any(values for values, _ in found):
         raise click.ClickException("--sort-by: no object has the field")
-    return [one for _, one in sorted(found, key=lambda each: _rank(each[0]))]
+    return [item for _, item in sorted(found, key=lambda each: _rank(each[0]))]
 
 
 _SCALES: Final = (
@@ -409,15 +411,15 @@ def _print_objects(
     if output.columns:
         _print_columns(objects, output, headless=headless or output.headless)
         return
-    for one in objects:
+    for item in objects:
         if output.name in _OBJECTS:
-            click.echo(_OBJECTS[output.name](one))
+            click.echo(_OBJECTS[output.name](item))
         elif output.path is not None:
-            text = output.path.apply(msgspec.to_builtins(one))
+            text = output.path.apply(msgspec.to_builtins(item))
             # Line ends and tabs may stand in a template.
             click.echo("".join(each if each in "\n\t" else printable(each) for each in text))
         else:
-            click.echo(printable(name_of(one)))
+            click.echo(printable(name_of(item)))
 
 
 def _print_columns(objects: Iterable[Any], output: Format, *, headless: bool) -> None:

@@ -19,7 +19,7 @@ from webhook.files.given import load_definitions, load_mutators
 
 @verb()
 @of_recording
-@click.option("--fail-on", type=click.Choice([one.value for one in Severity]))
+@click.option("--fail-on", type=click.Choice([severity.value for severity in Severity]))
 @MAX_LINE
 @OUTPUT
 @click.argument("files", nargs=-1, metavar="[FILE...|-]")
@@ -56,8 +56,8 @@ def replay(
         elif not finding.get("partOf"):  # the finding that it is part of says how many there are
             click.echo(with_margin(*finding_row(finding)))
     summary = run.summary()
-    for one in summary.get("notJudged", ()) if output == "table" else ():
-        click.echo(printable(one["message"]))
+    for entry in summary.get("notJudged", ()) if output == "table" else ():
+        click.echo(printable(entry["message"]))
     click.echo(write(summary))
     if run.is_empty:
         tell(f"No reviews or events found in {', '.join(files)}.")

@@ -108,11 +108,11 @@ def _in_recording(
     if not writes:
         raise click.ClickException(f"{', '.join(files)}: no recorded reviews")
     known = findings_in(writes, new_replay)
-    found = next((one for one in known if one.id == name), None)
+    found = next((finding for finding in known if finding.id == name), None)
     if found is not None and found.objects is not None:
-        found = next((one for one in known if one.part_of == name), None)
+        found = next((finding for finding in known if finding.part_of == name), None)
     if found is not None:
         return found
-    listed = ", ".join(f"{FINDING}{one.id} ({one.detector})" for one in known[:_NAMED])
+    listed = ", ".join(f"{FINDING}{finding.id} ({finding.detector})" for finding in known[:_NAMED])
     more = f"it has {listed}" if known else "it has no finding: are --crds and --webhooks missing?"
     raise click.ClickException(f"the recording has no {FINDING}{name}; {more}")

@@ -33,7 +33,7 @@ def rules(action: str, files: tuple[Path, ...], *, max_line: int) -> None:
     own, cases = _read(files, max_line)
     found = own if files else load_library()
     if action == "list":
-        for rule in sorted(found, key=lambda one: (one.group, one.kind)):
+        for rule in sorted(found, key=lambda rule: (rule.group, rule.kind)):
             say(f"{rule!s:52} {rule.source}")
         return
     with Evaluator() as evaluator:

@@ -54,7 +54,7 @@ _IGNORED: Final = (
     "kubectl patch {} {} --type=strategic -p "
     """'{{"webhooks":[{{"name":"{}","failurePolicy":"Ignore"}}]}}'"""
 )
-_CHECKS: Final = {one.id for one in CHECKS}
+_CHECKS: Final = {check.id for check in CHECKS}
 _FAILS: Final = re.compile('failed calling webhook "([^"]+)"')
 """apiserver pkg/util/webhook/errors.go:ErrCallingWebhook."""
 T = TypeVar("T")
@@ -97,13 +97,13 @@ def scan(*, access: Access, namespace: str, seconds: float, output: str) -> None
         tell(f"Error: {message}")
         sys.exit(ExitCode.USAGE)
     lines = found if output == "json" else page(found)
-    print_checked(lines, row, output, Severity, lambda one: one.severity)
+    print_checked(lines, row, output, Severity, lambda line: line.severity)
     sys.exit(ExitCode.FAILED if found else ExitCode.DONE)
 
 
 async def _scan(access: Access, namespace: str, seconds: float, found: list[ScanLine]) -> None:
     flags = {"--kubeconfig": access.kubeconfig, "--context": access.context}
-    given = "".join(f" {flag} {shlex.quote(one)}" for flag, one in flags.items() if one)
+    given = "".join(f" {flag} {shlex.quote(value)}" for flag, value in flags.items() if value)
     async with access.connected() as rest, asyncio.timeout(seconds + _PATIENCE_SECONDS):
         work = _Scan(rest, await discover(rest), namespace, seconds, {})
         tell(f"scanning {rest.url}; every write is a dry run")
@@ -147,16 +147,16 @@ class _Scan(NamedTuple):
     async def of_webhooks(self, own: str) -> list[ScanLine]:
         """Send complete objects through what is registered, and check it."""
         documents: list[Any] = []
-        for one in self.served(_REGISTERED):
-            listing = self.rest.list_all(one.path(""), kind=one.kind)
-            documents += await self.read(str(one), listing) or ()
+        for kind in self.served(_REGISTERED):
+            listing = self.rest.list_all(kind.path(""), kind=kind.kind)
+            documents += await self.read(str(kind), listing) or ()
         tell(f"read {len(documents)} webhook configurations, policies and definitions")
         registered = (*read_configurations(documents), *read_policies(documents))
         failed: dict[str, list[str]] = {}
         # Without the configurations nobody knows who is called.
         kinds = () if _REGISTERED[0] in self.refused else self.kinds
         tried = await try_samples(self.rest, kinds, registered, own, failed)
-        count = len({one.of for one, _ in tried})
+        count = len({sample.of for sample, _ in tried})
         tell(f"created {len(tried)} objects of {count} kinds as dry runs")
         strippers = find_strippers(tried, registered)
         found = [of_stripper(who, fields, registered) for who, fields in strippers.items() if who]
@@ -166,7 +166,7 @@ class _Scan(NamedTuple):
                 hooks = [hook for hook in read_hooks(documents) if hook.body.get("name") == name]
                 found.append(of_failure(hooks, name, few(what), why))
         checked = lint(documents, at=datetime.now(UTC), live=True)
-        return found + [of_check(one) for one in checked if one.severity in _LINTED]
+        return found + [of_check(finding) for finding in checked if finding.severity in _LINTED]
 
     async def of_fights(self) -> list[ScanLine]:
         """Watch every kind that changes. Raises RefusedError where none may be read."""
@@ -182,10 +182,11 @@ class _Scan(NamedTuple):
     async def of_stuck(self) -> list[ScanLine]:
         """Judge the main kinds at the beginning and the end: what is not done at both is stuck."""
         judged = self.served(NAMESPACE_KINDS)
-        for one in judged:
-            await self.read(str(one), self.rest.try_list(one.path(self.namespace), kind=one.kind))
+        for kind in judged:
+            listing = self.rest.try_list(kind.path(self.namespace), kind=kind.kind)
+            await self.read(str(kind), listing)
         targets = [
-            WatchTarget(one, self.namespace) for one in judged if str(one) not in self.refused
+            WatchTarget(kind, self.namespace) for kind in judged if str(kind) not in self.refused
         ]
         async with Following(self.rest, self.kinds, targets, tell) as objects:
             first = await _undone(objects)
@@ -258,7 +259,7 @@ def _with_step(line: ScanLine, found: Finding) -> ScanLine:
 
 def _actors(who: Sequence[str]) -> tuple[Actor, ...]:
     how = Confidence.CERTAIN if len(who) == 1 else Confidence.LIKELY
-    return tuple(Actor("webhook" if "/" in one else "policy", one, "", how) for one in who)
+    return tuple(Actor("webhook" if "/" in name else "policy", name, "", how) for name in who)
 
 
 def of_fight(finding: Finding) -> ScanLine:
@@ -301,7 +302,7 @@ def page(found: Iterable[ScanLine]) -> list[ScanLine]:
         alike.setdefault((line.found, line.severity, frozenset(who)), []).append(line)
     shown = []
     for (what, *_), same in alike.items():
-        names = few([*dict.fromkeys(one.about for one in same)])
+        names = few([*dict.fromkeys(line.about for line in same)])
         is_few = len(same) <= (1 if what in _CHECKS else _MOST_NAMED)
         shown += same if is_few else [replace(same[0], about=f"{names} ({len(same)})")]
     if len(shown) > _MOST_ROWS:

@@ -64,7 +64,8 @@ def status(
         if output.is_table:
             roots = build_trees(list(objects), at=time.time(), judge=judge)
         else:
-            roots = (Node(assess(one, at=time.time(), judge=judge), ()) for one in objects)
+            found = (assess(document, at=time.time(), judge=judge) for document in objects)
+            roots = (Node(assessment, ()) for assessment in found)
         _listing(output, None).show(roots)
     sys.exit(1 if objects.unread else 0)
 
@@ -91,13 +92,13 @@ def _of_cluster(
             again.show(listing, snapshot.roots, lambda line: line.uid)
             return
         listing.show(snapshot.roots)
-        if not snapshot.roots and not any(one.name for one in snapshot.there):
+        if not snapshot.roots and not any(target.name for target in snapshot.there):
             where = f" in namespace {within}" if within else ""
             tell(f"No objects found{where}.")
 
     shown = asyncio.run(show_objects(targets, show, tell, everything=not words, watch=watch))
-    for one in shown.missing:
-        tell(one)
+    for text in shown.missing:
+        tell(text)
     if not words and within and not flags["namespace"]:
         tell(f"only namespace {within} is shown: -A shows all, -n NAMESPACE another")
     if shown.unread:

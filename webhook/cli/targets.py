@@ -66,8 +66,8 @@ class Targets:
 
     def resolve(self, kinds: Sequence[Served], asked: RequestedTarget) -> WatchTarget:
         """Find the kind of what is asked. Raises UnknownTargetError."""
-        (one,) = resolve_targets([asked], kinds, self.namespace, self.selector)
-        return one
+        (target,) = resolve_targets([asked], kinds, self.namespace, self.selector)
+        return target
 
     @asynccontextmanager
     async def followed(
@@ -94,7 +94,7 @@ def asked_by(words: Sequence[str], selector: str) -> list[RequestedTarget]:
         asked = parse_targets(words)
     except UnknownTargetError as error:
         raise click.UsageError(str(error)) from error
-    if selector and any(one.name for one in asked):
+    if selector and any(target.name for target in asked):
         raise click.UsageError("an object is chosen by its name or by -l, not by both")
     return asked
 
@@ -207,8 +207,8 @@ async def show_objects(
         found, unread = [], {}
         for asked in targets.asked:
             try:
-                one = targets.resolve(kinds, asked)
-                await _try_list(rest, one)
+                target = targets.resolve(kinds, asked)
+                await _try_list(rest, target)
             except UnknownTargetError:
                 if not everything:
                     raise
@@ -216,9 +216,9 @@ async def show_objects(
                 if not everything or error.status != HTTPStatus.FORBIDDEN:
                     raise
                 tell(str(error))
-                unread[str(one)] = error
+                unread[str(target)] = error
             else:
-                found.append(one)
+                found.append(target)
         async with targets.followed(rest, kinds, found, tell) as (objects, culprits):
             culprits.needed = bool(targets.access.server)
             while True:
@@ -229,9 +229,9 @@ async def show_objects(
                 if not watch:
                     show(snapshot, await culprits.now())
                     missing = [
-                        str(await absent(rest, one.served, one.namespace, one.name))
-                        for one in found
-                        if one.name and not snapshot.there[one]
+                        str(await absent(rest, target.served, target.namespace, target.name))
+                        for target in found
+                        if target.name and not snapshot.there[target]
                     ]
                     number = culprits.known.count_open(snapshot.roots) if culprits.known else 0
                     nodes = (node for root in snapshot.roots for node in root.walk())
@@ -281,12 +281,12 @@ class Waiting:
         while True:
             try:
                 kinds = await discover(rest)
-                found = [self._targets.resolve(kinds, one) for one in self._targets.asked]
-                for one in found:
-                    await _try_list(rest, one)
+                found = [self._targets.resolve(kinds, asked) for asked in self._targets.asked]
+                for target in found:
+                    await _try_list(rest, target)
             except UnknownTargetError as error:
                 is_deletion = any(goal.is_deletion for goal in self._goals)
-                if is_deletion or not any(one.may_come for one in self._targets.asked):
+                if is_deletion or not any(asked.may_come for asked in self._targets.asked):
                     raise
                 self._tell_news(f"waiting: {error}")
             except RefusedError as error:
@@ -310,8 +310,8 @@ class Waiting:
             if snapshot is None:
                 continue
             every = tracker.update(snapshot.roots, snapshot.there)
-            failed = [one for one in every if one.state is WaitState.FAILED]
-            waiting = [one for one in every if one.state is WaitState.WAITING]
+            failed = [progress for progress in every if progress.state is WaitState.FAILED]
+            waiting = [progress for progress in every if progress.state is WaitState.WAITING]
             if failed:
                 known = await culprits.now()
                 self._tell(f"failed: {_listed(failed, snapshot, known)}")
@@ -353,14 +353,14 @@ class Waiting:
 
 
 def _listed(
-    some: Sequence[WaitProgress], snapshot: Snapshot | None = None, known: Culprits | None = None
+    every: Sequence[WaitProgress], snapshot: Snapshot | None = None, known: Culprits | None = None
 ) -> str:
     """Say how far objects are, and in a few words who is to blame."""
     roots = snapshot.roots if snapshot else ()
     nodes = {node.assessment.view.uid: node for root in roots for node in root.walk()}
     texts = []
-    for progress in some[:_MOST_TOLD]:
+    for progress in every[:_MOST_TOLD]:
         blamed = known.of_tree(nodes[progress.uid]) if known and progress.uid in nodes else ()
         texts.append(f"{progress}; blamed: {blamed[0]}" if blamed else str(progress))
-    more = len(some) - _MOST_TOLD
+    more = len(every) - _MOST_TOLD
     return "; ".join([*texts, f"and {more} more"] if more > 0 else texts)

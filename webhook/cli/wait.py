@@ -62,7 +62,7 @@ def wait(words: tuple[str, ...], access: Access, *, rules: Path | None, **flags:
 
 def _named_in(objects: FileObjects) -> list[RequestedTarget]:
     found = [target_of_manifest(document) for document in objects]
-    named = [one for one in found if one is not None]
+    named = [target for target in found if target is not None]
     if objects.unread or len(named) < len(found) or not named:
         raise click.ClickException("not every object of the files has a kind and a name")
     return named

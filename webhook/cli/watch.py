@@ -93,37 +93,36 @@ async def fights(
     setup = ReviewSetup(ReviewOptions())
     detection = Detection(at_rest=at_rest)
     versions = Versions(lambda: setup.dependencies.engine, detection.see_version)
-    first = by_name(one for one in served if one.watchable)
-    every = [one for name, one in first.items() if name not in NEVER_WATCHED]
+    first = by_name(kind for kind in served if kind.watchable)
+    every = [kind for name, kind in first.items() if name not in NEVER_WATCHED]
     watched = every if chosen is None else chosen
-    paths = {one: one.path(namespace if one.namespaced else "") for one in watched}
-    answers = await asyncio.gather(*(_refusal(rest, one, at) for one, at in paths.items()))
-    refused = {one: why for one, why in zip(paths, answers, strict=True) if why}
+    paths = {kind: kind.path(namespace if kind.namespaced else "") for kind in watched}
+    answers = await asyncio.gather(*(_refusal(rest, kind, at) for kind, at in paths.items()))
+    refused = {kind: why for kind, why in zip(paths, answers, strict=True) if why}
     if refused and (chosen is not None or refused.keys() == paths.keys()):
         raise next(iter(refused.values()))
     if refused:
         tell(f"not watched, since they may not be read: {few(list(map(str, refused)))}")
-    paths = {one: path for one, path in paths.items() if one not in refused}
+    paths = {kind: path for kind, path in paths.items() if kind not in refused}
     supervisor = Supervisor()
     # Why each is not watched, or was not lately, and until when that counts.
     troubles = dict.fromkeys(paths, (math.inf, _NOT_LISTED))
 
-    def begin(one: Served, reason: str) -> None:
-        tell(f"{one} is not watched: {reason}; trying again")
-        troubles[one] = math.inf, reason
+    def begin(kind: Served, reason: str) -> None:
+        tell(f"{kind} is not watched: {reason}; trying again")
+        troubles[kind] = math.inf, reason
 
-    def see(one: Served, change: Change) -> None:
-        see_versions(str(one), versions, supervisor, change)
+    def see(kind: Served, change: Change) -> None:
+        see_versions(str(kind), versions, supervisor, change)
         if change.what is ChangeKind.CAUGHT_UP:
-            _, reason = troubles[one]
+            _, reason = troubles[kind]
             lately = 0.0 if reason == _NOT_LISTED else _LATELY_SECONDS
-            troubles[one] = time.monotonic() + lately, reason
+            troubles[kind] = time.monotonic() + lately, reason
 
+    changes = {kind: Collection(rest, path, kind.kind).changes for kind, path in paths.items()}
     following = {
-        f"watch {one}": partial(
-            follow, Collection(rest, path, one.kind).changes, partial(see, one), partial(begin, one)
-        )
-        for one, path in paths.items()
+        f"watch {kind}": partial(follow, asked, partial(see, kind), partial(begin, kind))
+        for kind, asked in changes.items()
     }
     what = f"{len(paths)} kinds" if chosen is None else ", ".join(map(str, paths))
     tell(f"watching {what}{'; ^C ends it' if seconds is None else f' for {seconds:g} s'}")
@@ -137,18 +136,18 @@ async def fights(
             detection.settle(now)
             is_over = time.monotonic() >= ends
             yield detection
-    for one, (until, reason) in troubles.items():
+    for kind, (until, reason) in troubles.items():
         if until > time.monotonic():
-            message = f"{one} was not watched all the time: {reason}"
+            message = f"{kind} was not watched all the time: {reason}"
             if chosen is not None:
                 raise click.ClickException(message)
             tell(message)
 
 
-async def _refusal(rest: Rest, one: Served, path: str) -> RefusedError | None:
+async def _refusal(rest: Rest, kind: Served, path: str) -> RefusedError | None:
     """Return why a collection may not be listed and watched, if so."""
     try:
-        await rest.try_list(path, kind=one.kind)
+        await rest.try_list(path, kind=kind.kind)
         async with rest.stream(path, watch="true", timeoutSeconds="1"):
             return None
     except RefusedError as error:
@@ -161,10 +160,10 @@ def _chosen(kinds: Iterable[str], served: Sequence[Served]) -> Iterator[Served]:
     Raises UnknownTargetError for a kind that is not served, or cannot be watched.
     """
     given = [find(kind, served) for kind in kinds]
-    for one in given:
-        if not one.watchable:
-            raise UnknownTargetError(f"{one} cannot be watched: the API server has no watch of it")
-    known = {str(one) for one in given}
+    for kind in given:
+        if not kind.watchable:
+            raise UnknownTargetError(f"{kind} cannot be watched: the API server has no watch of it")
+    known = {str(kind) for kind in given}
     yield from given
     first = by_name(served)
     usual = (name for name in SENT_TO_NO_WEBHOOK if name in first and name not in known)
