@@ -213,7 +213,7 @@ def route_of(raw_path: str) -> _Route:
     """
     path, _, query = raw_path.partition("?")
     found = filter(None, map(_TIMEOUT.fullmatch, query.split("&")))
-    return PHASES.get(path), next((int(one[1]) for one in found), None)
+    return PHASES.get(path), next((int(match[1]) for match in found), None)
 
 
 def _where(result: ReviewResult) -> dict[str, str]:

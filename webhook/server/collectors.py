@@ -74,21 +74,21 @@ class TrackedMetrics:
             return [(labels, count(several)) for labels, several in by_kind.items()]
 
         healths = [
-            ((*labels, health.value), sum(one.healths[health] for one in several))
+            ((*labels, health.value), sum(row.healths[health] for row in several))
             for labels, several in by_kind.items()
             for health in Health
         ]
         yield family("genguard_objects", healths)
-        behind = of_each(lambda several: sum(len(one.behind_since) for one in several))
+        behind = of_each(lambda several: sum(len(row.behind_since) for row in several))
         yield family("genguard_generation_lag_objects", behind)
         oldest = of_each(lambda several: _oldest_gap(several, now))
         yield family("genguard_generation_lag_oldest_seconds", oldest)
-        flips = of_each(lambda several: sum(one.flips for one in several))
+        flips = of_each(lambda several: sum(row.flips for row in several))
         yield family("genguard_ready_flips_total", flips)
         kinds = by_kind.items()
-        seen = [(labels, _joined([one.observation for one in found])) for labels, found in kinds]
+        seen = [(labels, _joined([row.observation for row in found])) for labels, found in kinds]
         yield histogram("genguard_observation_lag_seconds", seen)
-        done = [(labels, _joined([one.reconcile for one in found])) for labels, found in kinds]
+        done = [(labels, _joined([row.reconcile for row in found])) for labels, found in kinds]
         yield histogram("genguard_reconcile_duration_seconds", done)
         if (summaries := self._tracking.summaries) is not None:
             yield from _of_sets("namespace", tuple(summaries.namespaces()))
@@ -99,19 +99,21 @@ class TrackedMetrics:
 
 def _oldest_gap(several: Iterable[KindCounts], now: float) -> float:
     """Seconds since the first object of a kind fell behind, 0.0 where none is."""
-    gaps = (one.oldest_gap for one in several if one.has_status_subresource)
+    gaps = (counts.oldest_gap for counts in several if counts.has_status_subresource)
     since = min((gap for gap in gaps if gap is not None), default=now)
     return max(0.0, now - since)
 
 
 def _joined(several: list[DurationHistogram]) -> Distribution:
-    counts = [sum(each) for each in zip(*(one.counts for one in several), strict=True)]
-    return Distribution(several[0].bounds, counts, sum(one.sum for one in several))
+    counts = [sum(each) for each in zip(*(durations.counts for durations in several), strict=True)]
+    return Distribution(several[0].bounds, counts, sum(durations.sum for durations in several))
 
 
 def _of_sets(what: str, sets: tuple[tuple[Key, SetCounts], ...]) -> Iterator[Metric]:
     """The metrics of `serve --summary-metrics`; a set without objects has no sample."""
-    healths = [((*key, one.value), counts.healths[one]) for key, counts in sets for one in Health]
+    healths = [
+        ((*key, health.value), counts.healths[health]) for key, counts in sets for health in Health
+    ]
     yield family(f"genguard_{what}_objects", healths)
     for name in ("unready", "unsettled"):
         found = [(key, getattr(counts, name)) for key, counts in sets]
@@ -200,12 +202,12 @@ class TerminatingMetrics:
         is_known = watching.knows(named.resource)
         is_counted = is_known and watching.knows(*_COUNTED_FROM)
         found = watching.terminating.counts(named.kind) if is_known else ()
-        shown = [((one.namespace, one.name), one) for one in islice(found, self._most_named)]
-        said = [(where, one.reported) for where, one in shown if one.reported is not None]
+        shown = [((row.namespace, row.name), row) for row in islice(found, self._most_named)]
+        said = [(where, row.reported) for where, row in shown if row.reported is not None]
         yield family(named.reported, said)
         prefix, counted = f"genguard_{named.kind.lower()}", shown if is_counted else []
-        yield family(f"{prefix}_terminating_pods", [(where, one.counted) for where, one in counted])
-        ages = [(at, max(0.0, now - one.oldest)) for at, one in counted if one.oldest is not None]
+        yield family(f"{prefix}_terminating_pods", [(where, row.counted) for where, row in counted])
+        ages = [(at, max(0.0, now - row.oldest)) for at, row in counted if row.oldest is not None]
         yield family(f"{prefix}_terminating_pod_age_seconds", ages)
         left = sum(watching.terminating.agreement(named.kind)) - len(shown)
         yield family(f"{prefix}s_without_series", [((), left)] if is_known else ())

@@ -120,8 +120,8 @@ class Detecting:
         if not is_write and phase is not Phase.OUTCOME:
             return
         now = self._now()
-        objects = [one for one in (request.object, request.old_object) if one is not None]
-        finalizers = sum([len(one.metadata.finalizers or ()) for one in objects])
+        objects = [state for state in (request.object, request.old_object) if state is not None]
+        finalizers = sum([len(state.metadata.finalizers or ()) for state in objects])
         weight = size + finalizers * _BYTES_OF_FINALIZER
         limits = self._limits
         most = limits.detection_queue_bytes // (2 if is_large else 1)
@@ -184,8 +184,8 @@ class Detecting:
         """Do not send these findings, and those that they are part of: another replica has."""
         self.shown_at = self.clock.wall()
         found = self.findings()
-        known = {*ids, *(one.part_of for one in found if one.id in ids)}
-        self._turns.know(one for one in found if one.id in known)
+        known = {*ids, *(finding.part_of for finding in found if finding.id in ids)}
+        self._turns.know(finding for finding in found if finding.id in known)
 
     def findings(self) -> tuple[Finding, ...]:
         """Return all findings."""

@@ -45,13 +45,13 @@ def options_of(settings: type[Any]) -> list[click.Option]:
     """The click options of a class, in the order of its fields."""
     return [
         click.Option(
-            [name_of(one), one.name],
+            [name_of(setting), setting.name],
             default=default,
             show_default=not _is_nothing(default),
-            **({"is_flag": True} if default is False else one.metadata["option"]),
+            **({"is_flag": True} if default is False else setting.metadata["option"]),
         )
-        for one in fields(settings)
-        for default in (one.metadata["default"],)
+        for setting in fields(settings)
+        for default in (setting.metadata["default"],)
     ]
 
 
@@ -101,11 +101,11 @@ def read_config(ctx: click.Context, _: click.Parameter, path: Path | None) -> No
         raise click.BadParameter(f"{path}: unknown {', '.join(unknown)}; known are {known}")
     ctx.default_map = dict(ctx.default_map or {})  # there: flags before the verb
     for key, value in values.items():
-        one, items = flags[key], value if isinstance(value, list) else [value]
+        option, items = flags[key], value if isinstance(value, list) else [value]
         if not all(isinstance(item, str) for item in items):
-            raise click.BadParameter(f"{path}: {one.opts[0]} takes a value or a list of them")
-        given = items if one.multiple else ",".join(items)  # as on the command line
-        ctx.default_map.setdefault(one.name or key, given)
+            raise click.BadParameter(f"{path}: {option.opts[0]} takes a value or a list of them")
+        given = items if option.multiple else ",".join(items)  # as on the command line
+        ctx.default_map.setdefault(option.name or key, given)
 
 
 class Parsed(click.ParamType[T]):

@@ -294,7 +294,7 @@ class AdmissionService:
         with watchdog(self._handler.limits.stuck_seconds):
             try:
                 await asked.wait()
-                tasks = [asyncio.create_task(one) for one in (self.drain(), forced.wait())]
+                tasks = [asyncio.create_task(end) for end in (self.drain(), forced.wait())]
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 for task in tasks:
                     task.cancel()

@@ -49,7 +49,7 @@ class Settings:
     """The flags of `genguard serve`, each declared once."""
 
     audit_only: bool = flag(default=False)
-    generation_patch: str = flag("auto", type=click.Choice([one.value for one in GenerationPatch]))
+    generation_patch: str = flag("auto", type=click.Choice([*map(str, GenerationPatch)]))
     restore: str = flag(f"{OWN},{CONDITIONS}", metavar="FIELD,...")
     flip_status: tuple[str, ...] = flag("", metavar="KIND,...", type=NAMES)
     bind_address: str = flag(_address_from("GENGUARD_BIND_ADDRESS"))
@@ -149,8 +149,8 @@ class Settings:
         if self.runbook_url:
             return self.runbook_url
         address = self.ops_address
-        is_one = not is_loopback(address) and address not in ("", "0.0.0.0", "::")  # noqa: S104
-        host = address if is_one and self.ops_auth != LOOPBACK else "localhost"
+        is_address = not is_loopback(address) and address not in ("", "0.0.0.0", "::")  # noqa: S104
+        host = address if is_address and self.ops_auth != LOOPBACK else "localhost"
         shown = f"[{host}]" if ":" in host else host
         return f"{'https' if self.ops_tls else 'http'}://{shown}:{self.ops_port}/runbooks"
 
