@@ -33,13 +33,13 @@ from certs.pem import (
 )
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
-"""In every leaf, for port-forward."""
+"""The names that every leaf has, for port-forward."""
 _LABEL: Final = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _DNS_NAME: Final = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*")
 AUTHORITY_LIFETIME: Final = timedelta(days=3650)
 LEAF_LIFETIME: Final = timedelta(days=30)
 FIRST_LEAF_LIFETIME: Final = timedelta(days=365)
-"""Of a leaf that a command makes, which does not run on to renew it."""
+"""The lifetime of a leaf that a command makes: the command does not stay to renew it."""
 RENEW_AFTER: Final = 2 / 3  # of the lifetime, as in cert-manager
 CLOCK_SKEW: Final = timedelta(hours=1)  # the clock of an API server may be slow by this much
 _MOST_SKEW: Final = 1 / 10  # of the lifetime, where that is short

@@ -1,6 +1,6 @@
 """Renew a pair that is missing, old or wrong: in a folder, or in a Secret.
 
-Acts on only pairs that it made. One whose issuer is another, or a folder without ca.key, belongs to
+Acts on only pairs that it made. A pair of another issuer, or a folder without ca.key, belongs to
         somebody else: it is served or refused, never replaced
 Relies  on ca.crt as a bundle, newest authority first. The previous ones stay in it until they
         expire, so certificates of all verify while a change spreads
@@ -33,7 +33,7 @@ from certs.issue import (
 )
 
 _MOST_TRUSTED: Final = 20
-"""A bound: where ca.key is damaged again and again, each time an authority is added."""
+"""A bound: an authority is added each time that ca.key is damaged."""
 _FILES: Final = (CA_KEY_FILE, pem.CA_FILE, pem.KEY_FILE, pem.CERT_FILE)
 """In the order in which they are written: a crash leaves a key without a certificate at most, and
 that is made again."""

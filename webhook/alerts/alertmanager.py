@@ -2,8 +2,8 @@
 
 Alertmanager recognizes an alert by its labels, so labels hold only what never changes in a finding.
 An alert is sent again well before Alertmanager would resolve it by itself, and resolved by an
-`endsAt` in the past (prometheus/alertmanager api/v2; Prometheus' own notifier does the same). That
-a finding had no room any more is no end: its alert is sent for a day after its last sign.
+`endsAt` in the past (prometheus/alertmanager api/v2; Prometheus' own notifier does the same).
+A finding that had no room any more has not ended: its alert is sent for a day after its last sign.
 """
 
 import asyncio
@@ -69,9 +69,9 @@ class AlertmanagerSink:
                 await asyncio.gather(*(_post(session, url, alerts) for url in self._urls))
 
     def _held(self, findings: Iterable[Finding], now: datetime) -> list[Finding]:
-        """Return what is not known any more, and was not seen to end.
+        """Return the findings that are not known any more, and were not seen to end.
 
-        Of what was never verified nobody knows whether its object exists.
+        One that was never verified is left out: nobody knows whether its object exists.
         """
         known = {finding.id for finding in findings}
         begin = (now - _HELD).timestamp()
@@ -99,7 +99,7 @@ class AlertmanagerSink:
         return {
             "labels": alert_labels(finding),
             "annotations": {key: printable(text) for key, text in annotations.items()},
-            # After the clock was set back, first_seen may lie ahead: Alertmanager refuses such.
+            # first_seen may lie ahead after the clock was set back: Alertmanager refuses that.
             "startsAt": min(finding.first_seen, _text(now)),
             "endsAt": _text(now + LIFETIME if _is_open(finding) else now),
         }

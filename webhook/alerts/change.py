@@ -31,7 +31,7 @@ class Transition(StrEnum):
 
 
 ENDS: Final = frozenset({Transition.RESOLVED, Transition.FOLDED})
-"""After these nobody is to be alerted any more."""
+"""Nobody is alerted any more after these."""
 
 
 class Change(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a change of a finding passes on its way to a receiver: a queue, who leads, what exists.
+"""The way of a change to a receiver: a queue, and the questions who leads and what exists.
 
 `QueuedSink(verification.before(receiver))`, the same for each receiver.
 """
@@ -25,7 +25,7 @@ MOST_LOOKUPS: Final = 20
 """Lookups in each WINDOW_SECONDS; findings beyond that are reported as unverified."""
 WINDOW_SECONDS: Final = 10.0
 AGAIN_SECONDS: Final = 60.0
-"""Seconds until an object is looked up again that did not exist or could not be looked up."""
+"""Seconds until an object that was not found, or not looked up, is looked up again."""
 UNVERIFIED: Final = "unverified, as its object could not be looked up: "
 _SECONDS: Final = 5.0
 _OBJECTS: Final = 4_096
@@ -37,13 +37,13 @@ Lookup: TypeAlias = Callable[[FoundObject], Awaitable[bool | None]]
 class QueuedSink:
     """One sink, and what waits for it, so that a slow one delays nobody. `run` it in a task.
 
-    Of each finding the latest change waits, in the order of their coming, and the latest state of
-    all findings. A change that a later one of the same finding replaces is counted, and so is one
-    that had no room. What the sink fails to take is offered again.
+    The latest change of each finding waits, in the order in which they came, and the latest state
+    of all findings. A change that had no room is counted, and so is one that a later change of the
+    same finding replaces. What the sink fails to take is offered again.
 
-    Of several replicas the leader tells it. On the others changes wait for KEPT_SECONDS: whoever
-    becomes the leader tells what the one before it may have missed. After a crash a second report
-    is better than none.
+    The leader of several replicas tells the sink. Changes wait for KEPT_SECONDS on the others: the
+    next leader tells what the one before it may have missed. A second report after a crash is
+    better than none.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class QueuedSink:
         self._leadership: Final = leadership
         self._clock: Final = clock
         self._changes: Final[dict[str, tuple[float, Change]]] = {}
-        """By the id of the finding, and since when each waits."""
+        """The changes by the id of the finding, and since when each waits."""
         self._findings: tuple[Finding, ...] = ()
         self._wake: Final = asyncio.Event()
         self.replaced = 0
@@ -121,8 +121,8 @@ class Verification:
     """Passes on findings whose objects exist, to all receivers, and marks those it cannot verify.
 
     Where no client certificate is required, an untrusted client may send reviews of objects that do
-    not exist. A finding is not reported if its object does not exist or has another uid. That it
-    exists is final; other results expire.
+    not exist. A finding is not reported if its object does not exist or has another uid. An
+    object that was found is not looked up again; other results expire.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Verification:
     async def _passed(self, finding: Finding, *, is_end: bool = False) -> Finding | None:
         """Return a finding as it may be reported, None where it may not.
 
-        is_end  it is over: that is reported if the finding was
+        is_end  the finding is over: this is reported if the finding was
         """
         with self._supervisor.guard("findings"):
             if finding.severity is Severity.INFO or finding.state == "resolved":

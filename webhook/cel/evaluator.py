@@ -32,7 +32,7 @@ from webhook.telemetry.logs import LOGGER
 LONGEST: Final = 4_096
 """Characters of one expression."""
 MOST_BYTES: Final = 128 * 1024
-"""Of a request with its objects: larger ones are not evaluated."""
+"""Bytes of a request with its objects: larger ones are not evaluated."""
 MOST_REMEMBERED: Final = 1_000
 _TOLD: Final = 200
 _ANSWER_SECONDS: Final = 15.0
@@ -41,8 +41,8 @@ _START_SECONDS: Final = 30.0
 """A start takes half a second, unless the machine stands still."""
 _RETRY_SECONDS: Final = 60.0
 _TRIES: Final = 2
-"""So often a limit is exceeded before an expression counts as costly, or a start fails before there
-is a pause: a virtual machine counts a moment in which it stands still as processor time."""
+"""How often a limit is exceeded before an expression counts as costly, or a start fails before
+there is a pause: a virtual machine counts a moment in which it stands still as processor time."""
 _CONDITION: Final = ("a matchCondition", "its webhook stays possible")
 _RULE: Final = ("an expression of a rule", "its objects are judged by their conditions")
 """What is evaluated, and what follows where it costs too much: for the log."""
@@ -68,7 +68,7 @@ class Evaluator(AbstractContextManager["Evaluator"]):
         self._is_closed = False
         self._not_before = 0.0
         self.pid: int | None = None
-        """Of the worker, while there is one."""
+        """The process of the worker, while there is one."""
         self.started = 0
 
     def __exit__(self, *_: object) -> None:
@@ -87,8 +87,8 @@ class Evaluator(AbstractContextManager["Evaluator"]):
     ) -> Mapping[str, Truth]:
         """Whether each expression is true of a request.
 
-        Unknown is also an object that is too large, and an expression that is too long or has
-        exceeded a limit.
+        The answer is unknown, too, where the object is too large, and where the expression is too
+        long or has exceeded a limit.
         """
         found = dict.fromkeys(expressions, Truth.UNKNOWN)
         asked = reviewed_request(request)
@@ -98,9 +98,9 @@ class Evaluator(AbstractContextManager["Evaluator"]):
         return found | self._answers(_CONDITION, short, "holds", asked)
 
     def answer(self, rule: HealthRule, document: Mapping[str, Any]) -> RuleAnswers:
-        """What a rule says of an object, which is decoded or has fields that are not.
+        """What a rule says of an object, whose fields are decoded or not.
 
-        Nothing where the object is too large, and where an expression has exceeded a limit.
+        It says nothing where the object is too large, or an expression has exceeded a limit.
         """
         keys = {text: key for key, text in rule.expressions.items()}
         try:

@@ -34,7 +34,7 @@ _MOST_NAMES: Final = 8
 _UNDECLARED: Final = re.compile(r"undeclared reference to '([A-Za-z_]\w*)")
 _ERROR: Final = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
 _MEANT: Final = 0.7
-"""How alike a name is that was probably meant."""
+"""A name that is so much alike was probably meant."""
 _BAD_VALUE: Final = (RuntimeError, TypeError, ValueError, OverflowError, msgspec.MsgspecError)
 """What the binding makes of a syntax error, and of a value that no API server sends."""
 _CONDITION: Final = ("object", "oldObject", "request", "params", "namespaceObject")
@@ -55,7 +55,7 @@ def variables_of(asked: ReviewedRequest) -> cel.Activation | None:
             name: msgspec.json.decode(getattr(asked, field)) for name, field in _READ.items()
         }
         if not asked.namespaced:
-            given["namespaceObject"] = None  # of the others the labels are not known
+            given["namespaceObject"] = None  # the labels of the others are not known
         return _environment(_CONDITION).Activation({**given, "params": None})
     except _BAD_VALUE:
         return None
@@ -81,7 +81,8 @@ def _environment(names: tuple[str, ...]) -> cel.Env:
 def holds(expression: str, asked: ReviewedRequest) -> Truth:
     """Whether the expression is true of a request.
 
-    Unknown is an error, and a function that only Kubernetes has (authorizer, quantity).
+    The answer to an error is unknown, and so is that of a function that only Kubernetes has
+    (authorizer, quantity).
     Raises RuntimeError or MemoryError where the runtime gives up: it stops after 10,000 iterations.
     """
     program, variables = condition(expression), variables_of(asked)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ExitCode(IntEnum):
-    """What a verb ends with, the same for every verb. After signal N it is 128 + N."""
+    """The exit codes, the same for every verb. It is 128 + N after signal N."""
 
     DONE = 0  # all is well, or reached, or nothing was found
     FAILED = 1  # something was found, or it could not be done
@@ -48,7 +48,7 @@ EXPECTED: Final = {
         }
     ),
 }  # fmt: skip
-"""Errors whose message is for the user. By name: to import their modules takes half a second."""
+"""Errors whose message is for the user, by name: importing their modules takes half a second."""
 _UNREACHED: Final = frozenset({"ClientError", "TimeoutError", "OSError"})
 _LONGEST: Final = 500
 _GRANTS: Final = "attempting to grant RBAC permissions not currently held"
@@ -75,7 +75,7 @@ class _LineUsageError(_LineError):
 def ends_in_one_line(ctx: click.Context | None) -> Iterator[None]:
     """Turn what ends a verb into a line and an exit code: each error, ^C, a full disk, a pipe.
 
-    A verb into whose pipe nobody reads any more ends as other programs do, without a word.
+    A verb ends without a word when nobody reads its pipe any more, as other programs do.
     """
     try:
         yield
@@ -104,7 +104,7 @@ def ends_in_one_line(ctx: click.Context | None) -> Iterator[None]:
 
 
 def why_it_ended(error: Exception) -> tuple[ExitCode, str]:
-    """Return what a verb ends with and says where it could not do what it was asked for.
+    """Return the exit code and the message of a verb that could not do what it was asked for.
 
     DONE for other errors: a mistake in its code, a disk, an output that nobody reads.
     """
@@ -140,7 +140,7 @@ def _misused(error: click.UsageError, ctx: click.Context | None) -> str:
 
 def meant(name: str, known: Iterable[str]) -> str:
     """Ask whether the nearest name is meant; "" where none is near."""
-    # Every flag begins with the same dashes: that makes none alike.
+    # The dashes at the beginning of every flag do not make two of them alike.
     words = {word.lstrip("-"): word for word in known}
     near = get_close_matches(name.lstrip("-"), words, n=1)
     return f" Did you mean {words[near[0]]}?" if near else ""
@@ -176,7 +176,7 @@ def told_unread(unread: Mapping[str, "RefusedError"]) -> str:
 
 
 def _give_up_output() -> None:
-    """Let what is left of the output go nowhere: Python would write it at its end, and complain."""
+    """Drop what is left of the output: Python would write it at its end, and complain."""
     # A stream that was closed before the start is None.
     for stream in filter(None, (sys.stdout, sys.stderr)):
         try:

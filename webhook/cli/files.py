@@ -41,7 +41,7 @@ from webhook.server.flags import FILE
 _REPAIR: Final = "correct it and try again"
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 MANIFESTS: Final = (".json", ".yaml", ".yml")
-"""What kubectl reads of a folder."""
+"""The files of a folder that kubectl reads."""
 Opened = Callable[[str], AbstractContextManager[BinaryIO]]
 LOGS: Final = (".log", ".json", ".jsonl", ".ndjson", ".gz")
 MAX_LINE: Final = click.option(
@@ -144,7 +144,7 @@ def lines_of(name: str, max_line: int, opened: Opened = open_named) -> Iterator[
     try:
         with opened(name) as raw, io.BufferedReader(cast("io.RawIOBase", raw)) as stream:
             is_packed = stream.peek(2)[:2] == _GZIP_MAGIC
-            # What unpacks closes itself alone.
+            # GzipFile leaves the stream beneath it open.
             with gzip.open(stream) if is_packed else nullcontext(stream) as plain:
                 yield from bounded(cast("BinaryIO", plain), max_line)
     except (OSError, EOFError, zlib.error) as error:
@@ -205,4 +205,4 @@ of_recording: Final[Callable[[F], F]] = together(
     click.option("--crds", type=FILE),
     click.option("--webhooks", type=FILE),
 )
-"""Adds the flags that say of which cluster a recording is."""
+"""Adds the flags that say from which cluster a recording is."""

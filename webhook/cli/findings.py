@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _AGAIN_SECONDS: Final = 2.0
 _LABELS: Final = ("detector", "finding", "group", "name", "namespace", "resource", "severity")
-"""What -l chooses by. All but the last are labels of the alert, in Alertmanager too."""
+"""The labels that -l knows. All but the last are labels of the alert, in Alertmanager too."""
 _OPEN: Final = "open findings"
 _STATES: Final = ("open", "quiet", "resolved", "all")
 _MILD: Final = ("ending", "repaired")
@@ -51,7 +51,7 @@ class FindingFilter(NamedTuple):
 
     severity  the least one
     selector  the labels of -l
-    seconds   the latest sign was within so many; None: at any time
+    seconds   how long ago the latest sign was at most; None: at any time
     """
 
     namespace: str
@@ -78,7 +78,7 @@ class FindingFilter(NamedTuple):
         return [name for names in asked for name in names]
 
     def select(self, findings: Sequence[Finding], now: float) -> list[Finding]:
-        """Return those that are meant, each that follows from another directly beneath it."""
+        """Return those that are meant; one that follows from another stands directly beneath it."""
         return beneath_causes(finding for finding in findings if self._is_meant(finding, now))
 
     def _is_meant(self, finding: Finding, now: float) -> bool:
@@ -254,7 +254,7 @@ def _age(text: str, now: float) -> float:
 
 
 def _shown_age(seconds: float) -> str:
-    """`90s`, `5m`, `3h` or `2d`: as kubectl shows ages, a unit begins at two of it."""
+    """`90s`, `5m`, `3h` or `2d`: kubectl, too, takes a larger unit from two of it on."""
     for unit, name in _UNITS:
         if seconds >= _SHOWN_UNITS * unit:
             return f"{int(seconds // unit)}{name}"
@@ -293,7 +293,7 @@ def _controller_row(reporting: GenerationReporting) -> Row:
 
 
 def _controller_count(reporting: GenerationReporting, how: str) -> Cell:
-    """`12 (40%)`: of the times that the number was raised, or was to be."""
+    """`12 (40%)`: the share of the times that the number was raised, or was to be."""
     number: int = getattr(reporting, how)
     of = reporting.raised + reporting.never
     if how == "raised" or not number:

@@ -82,7 +82,7 @@ class Following:
         self._refused: Final[dict[WatchTarget, RefusedError]] = {}
         self._seen: Final[dict[WatchTarget, dict[str, Document]]] = {}
         self._listed: Final[set[WatchTarget]] = set()
-        """Nothing is shown before each is in it: it was read, or cannot be."""
+        """Those that were read, or cannot be: nothing is shown before each is in it."""
         self._read: Final[set[WatchTarget]] = set()
         self._to_scan: Final = asyncio.Event()
         self._scanned: Final[set[str]] = set()
@@ -105,7 +105,7 @@ class Following:
     async def next_snapshot(self, seconds: float) -> Snapshot | None:
         """The objects after the next change, or after so many seconds without a change.
 
-        None: not everything has been listed yet. The first comes as soon as it has.
+        None: not everything has been listed yet. The first snapshot comes as soon as it has.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -149,7 +149,7 @@ class Following:
         found, past = self._tracking.find(uid), self._tracking.past(uid, at)
         if found is None or past is None or found.state.intent_seen:
             return past
-        # Its intent was there before we were; who acts on it has, unless it is quite new.
+        # Its intent is older than this process: its controller has acted, unless it is quite new.
         is_first = found.state.generation == 1 and get(document, "status") in (ABSENT, None, {})
         created = parse_time(str(get(document, "metadata", "creationTimestamp")))
         if is_first and created is not None:
@@ -226,7 +226,7 @@ class Following:
     def _see_unreadable(
         self, target: WatchTarget, uid: str, fields: Fields, status: UnreadableObject
     ) -> None:
-        """Take an object in with what identifies it alone; its status says why."""
+        """Take in only what identifies an object; its status says why."""
         metadata = msgspec.to_builtins(msgspec.json.decode(fields["metadata"], type=_Metadata))
         head = {key: msgspec.json.decode(fields[key]) for key in ("apiVersion", "kind")}
         self._seen[target][uid] = {**head, "metadata": metadata, "status": status}

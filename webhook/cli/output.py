@@ -32,13 +32,13 @@ _GAP: Final = "  "
 _ACCOUNT: Final = re.compile(r"system:serviceaccount:(?:kube-system:)?")
 """What the names of service accounts have in common."""
 _COMMAND: Final = re.compile(r"genguard explain finding/\S+")
-"""Is copied as a whole: no line ends in it."""
+"""A command that people copy: no line ends in it."""
 _STAYS: Final = "\N{NO-BREAK SPACE}"
 _LEAST: Final = 30
 """Columns in which text is still read with ease; a cell that has fewer goes beneath its row."""
 _INDENT: Final = 4
 Tell = Callable[[str], None]
-"""Is given the messages of a verb, line by line."""
+"""Takes the messages of a verb, line by line."""
 
 
 def lines(rows: Sequence[Row], *, headless: bool = False, spare: Sequence[str] = ()) -> list[str]:
@@ -48,8 +48,8 @@ def lines(rows: Sequence[Row], *, headless: bool = False, spare: Sequence[str] =
     a row is one line with the whole text.
 
     headless  the first row takes part in the widths alone
-    spare     titles of columns that a narrow terminal may lack, the least important first; what
-              has no room of the others stands before the last cell
+    spare     titles of columns that a narrow terminal may lack, the least important first; a
+              value of another column without room stands before the last cell
     """
     if not rows:
         return []

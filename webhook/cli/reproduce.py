@@ -65,7 +65,7 @@ def reproduce(
     def new_replay() -> Replay:
         return Replay(options, mutators.anew())
 
-    _ = new_replay()  # says at once what is no version of a server
+    _ = new_replay()  # refuses at once what is no version of a server
     writes = list(_recorded(files, max_line))
     found = _in_recording(name, files, writes, new_replay)
     try:

@@ -21,7 +21,7 @@ from webhook.server.flags import FILE, PATH
 
 _ACTIONS: Final = ("test", "check", "list")
 _Cases = Sequence[tuple[str, Case]]
-"""Each with the name of what it is in."""
+"""Cases, each with the name of its file, or of the library."""
 
 
 @verb()
@@ -92,7 +92,7 @@ RULES: Final[Callable[[F], F]] = click.option("--rules", type=FILE, metavar="FIL
 def judging(path: Path | None) -> Iterator[RuleEvaluator]:
     """Judge by the rules of a file, and of the library. Raises click.UsageError.
 
-    A process for CEL is started when the first object is judged that has such a rule.
+    A process for CEL is started when the first object with such a rule is judged.
     """
     with Evaluator() as evaluator:
         own = () if path is None else load_rules(path, evaluator.complaint)

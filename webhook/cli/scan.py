@@ -112,7 +112,7 @@ async def _scan(access: Access, namespace: str, seconds: float, found: list[Scan
             work.read("all that changes", work.of_fights()),
             work.of_stuck(),
         )
-    # Of one severity: what is stripped, who fights, what is stuck, and what may do harm.
+    # Within one severity: what is stripped, who fights, what is stuck, and what may do harm.
     lines = sorted(
         chain(*filter(None, steps)), key=lambda line: (-line.severity.rank, line.found in _CHECKS)
     )
@@ -137,7 +137,7 @@ class _Scan(NamedTuple):
         return [first[name] for name in names if name in first]
 
     async def read(self, what: str, reading: Awaitable[T]) -> T | None:
-        """Await an answer; remember it where something may not be read, and go on without."""
+        """Await an answer; where something may not be read, remember that and go on without it."""
         try:
             return await reading
         except RefusedError as error:
@@ -210,7 +210,7 @@ def of_stripper(
     fields: Mapping[tuple[Served, str], Ages],
     registered: Sequence[Registration] = (),
 ) -> ScanLine:
-    """Tell which fields a webhook, or one of several, takes away, and of which age its API is."""
+    """Tell which fields a webhook, or one of several, takes away, and how old its API is."""
     about = ", ".join(dict.fromkeys(str(of) for of, _ in fields))
     # The oldest first: it is what most people use, and shows best how old an API is.
     by_age = sorted(fields, key=lambda field: (fields[field][0], len(field[1])))

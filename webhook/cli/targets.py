@@ -108,8 +108,8 @@ async def _try_list(rest: Rest, target: WatchTarget) -> None:
 class CulpritWatch:
     """Asks a server who is to blame, from time to time, while its context is entered.
 
-    needed  it is said once why nothing is known; otherwise a server that nobody named, and that
-            cannot be asked, is left out without a word, for nothing is stuck
+    needed  say once why nothing is known; otherwise leave out without a word a server that nobody
+            named and that cannot be asked, for nothing is stuck
     known   the last answer; None: there was none
     """
 
@@ -182,7 +182,7 @@ def open_findings(number: int) -> str:
 class Shown(NamedTuple):
     """What `status` has shown once."""
 
-    missing: list[str]  # of what was asked for and does not exist, that it does not
+    missing: list[str]  # a sentence for each object that was asked for and does not exist
     unread: Mapping[str, RefusedError]  # collections that may not be listed
     open_findings: int  # of severity warning or critical, about what is shown
     has_unreadable: bool  # an object cannot be decoded

@@ -30,7 +30,7 @@ from webhook.tasks.supervisor import Supervisor
 
 _TICK: Final = 1.0
 _LATELY_SECONDS: Final = 60.0
-"""A watch that has gone well for so long has only been begun again."""
+"""A watch that began again less than so long ago counts as one with a gap."""
 _NOT_LISTED: Final = "the API server has not listed it in time"
 _LONGEST_HOURS: Final = 8_760
 
@@ -173,7 +173,7 @@ def _chosen(kinds: Iterable[str], served: Sequence[Served]) -> Iterator[Served]:
 def _news(
     findings: Iterable[Finding], printed: dict[str, tuple[Severity, str]]
 ) -> Iterator[Finding]:
-    """Yield the findings of which another severity or state was printed last, or none."""
+    """Yield the findings that are new, or whose severity or state was printed otherwise."""
     for finding in findings:
         known = finding.severity, finding.state
         is_news = finding.severity is not Severity.INFO or finding.id in printed

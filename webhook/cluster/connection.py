@@ -1,7 +1,7 @@
 """Connects to the Kubernetes API by kubeconfig; says who this server, and who a token is there.
 
-A kubeconfig is checked before the Kubernetes client reads it: that ends for a file that is not well
-formed in a traceback of its own code, or in a message that repeats secrets.
+A kubeconfig is checked before the Kubernetes client reads it: for a file that is not well formed
+the client ends in a traceback of its own code, or in a message that repeats secrets.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ def check_kubeconfig(paths: str, context: str | None = None) -> Mapping[str, Any
     """Check the files of a `--kubeconfig` or $KUBECONFIG, and return the context that is meant.
 
     paths    separated as in $PATH; as for kubectl, one of several may be missing
-    context  its name; without it the current one. With the cluster that it names it must be there.
+    context  its name; without it the current one. It must be there, and so must its cluster.
 
     Raises NoClusterError; values are not shown, since they may be secrets.
     """
@@ -57,7 +57,7 @@ def check_kubeconfig(paths: str, context: str | None = None) -> Mapping[str, Any
         for at in files:
             document = load_document(Path(at).read_bytes())
             context = context or document.get("current-context")
-            # Of the same name the first file's counts.
+            # The first file counts where several have the same name.
             contexts = {
                 context["name"]: context["context"] for context in document["contexts"]
             } | contexts

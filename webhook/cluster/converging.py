@@ -1,6 +1,6 @@
 """Dry runs of a manifest in a real cluster, and calls of its webhooks one by one.
 
-Nothing is stored, and nobody is called who has not declared that dry runs have no side effects.
+Nothing is stored. A webhook is called only if it declares that dry runs have no side effects.
 
 Reads   webhook configurations and policies, the object of the manifest, its namespace, the
         HorizontalPodAutoscalers beside it, and the schema of its kind
@@ -130,7 +130,7 @@ class DryRuns:
     def links(self) -> Sequence[Link]:
         """See Cluster.links."""
         if self.served.group == ADMISSION:
-            return ()  # of it webhooks are never called, lest one could lock out all others
+            return ()  # webhooks are never called for it: one could lock out all others
         webhooks = self.admission.registered.values()
         return [Link(webhook.name, webhook.reinvoked) for webhook in webhooks]
 
@@ -319,7 +319,7 @@ class Convergence:
     async def _pods(
         self, prepared: Prepared, stored: Document | None, cluster: DryRuns
     ) -> Sequence[Contested]:
-        """Return what each pod of a template loses; nothing of a kind without one."""
+        """Return what each pod of a template loses; nothing for a kind without a template."""
         # A manifest may be a part of what is stored, and a part of a pod is none.
         sent = pod_of(overlay(stored or {}, prepared.manifest))
         path = PODS.path(quote(prepared.which["namespace"], safe=""))
@@ -346,7 +346,7 @@ class Convergence:
         return list(scaled_by(prepared.manifest, served, scalers))
 
     async def _once(self, read: Callable[..., Awaitable[T]], *words: object) -> T:
-        """Read what several objects need once, also for those that ask while it is read."""
+        """Read once what several objects need, also for those that ask while it is read."""
         key = read, *words
         async with self._reading:
             if key not in self._reads:

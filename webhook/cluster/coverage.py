@@ -24,7 +24,7 @@ class Coverage:
     custom      every version of each custom resource
     hooks       those of the phase /outcome, which is registered for all that is sent at all
     namespaces  the labels of each; empty as long as no cluster was read
-    watched     kinds of which versions are judged, and whether they may be read
+    watched     kinds whose versions are judged, and whether they may be read
     changed     is called when custom resources have come or gone
     """
 
@@ -80,7 +80,7 @@ class Coverage:
     def _kinds(self) -> Iterator[Served]:
         for row in load_rows():
             yield from (served_row(row, version) for version in row.versions)
-        for kind in self.custom:  # of which scope and short names are not known
+        for kind in self.custom:  # their scope and short names are not known
             names = kind.version, kind.resource, kind.kind.lower(), kind.kind, ()
             yield Served(kind.group, *names, namespaced=True, has_status=True, watchable=True)
 

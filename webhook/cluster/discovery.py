@@ -17,7 +17,7 @@ _AT_ONCE: Final = 8
 async def discover(rest: Rest) -> list[Served]:
     """Return every served resource: the core first, then groups in the server's order.
 
-    Of each group the preferred version comes first.
+    The preferred version of each group comes first.
 
     Raises RefusedError or one of UNREACHED.
     """
@@ -49,7 +49,7 @@ async def _resources(rest: Rest, root: str) -> list[Served]:
 
 
 async def absent(rest: Rest, kind: Served, namespace: str, name: str) -> UnknownTargetError:
-    """Return what says that there is no such object, and which is meant; "" is every namespace.
+    """Return the error that there is no such object, and which is meant; "" is every namespace.
 
     Raises one of UNREACHED.
     """

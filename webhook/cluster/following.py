@@ -95,7 +95,7 @@ async def follow_cluster(
     metrics: "Metrics",
     supervisor: Supervisor,
 ) -> AsyncIterator[None]:
-    """Have `setup`, `mutators` and `coverage` learn what the cluster has, at each change, too.
+    """Have `setup`, `mutators` and `coverage` learn what the cluster has, now and at each change.
 
     Waits ten seconds at most for version and CRDs: a webhook must start while the API server is
     down, since the API server may be waiting for the webhook.
@@ -153,7 +153,7 @@ async def follow_cluster(
 
 
 def see_versions(resource: str, versions: Versions, supervisor: Supervisor, change: Change) -> None:
-    """Have the version of an object judged that a watch has shown: see genguard/versions.py.
+    """Judge the version of an object that a watch has shown: see genguard/versions.py.
 
     resource  as kubectl names it: services, deployments.apps
     """

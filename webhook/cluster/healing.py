@@ -43,10 +43,10 @@ FRESH_SECONDS: Final = 5.0
 again. Controllers answer a conflict or a change of their own within a second or two, and a value
 that the writer itself sends needs no repair."""
 MOST_READS: Final = 10
-"""In a second, so that genguard does not load the API server."""
+"""Reads in a second: genguard must not load the API server."""
 _TICK_SECONDS: Final = 1.0
 MOST_ATTEMPTS: Final = 5
-"""After so many patches that were undone, a finding is left alone until its damage changes: a
+"""A finding is left alone after so many undone patches, until its damage changes: a
 webhook that clears the value each time must not end in a loop with genguard."""
 FIRST_WAIT_SECONDS: Final = 30.0
 """The wait after the first patch that was undone; it doubles with each further one."""
@@ -190,7 +190,7 @@ class Healing:
 
 @dataclass(slots=True)
 class Rechecking:
-    """Rechecks damaged objects, and those of which damage was averted: a write may pass unseen.
+    """Rechecks damaged objects, and those whose damage was averted: a write may pass unseen.
 
     clock  gives the time of findings
     """

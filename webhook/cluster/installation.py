@@ -129,7 +129,7 @@ async def leftovers(rest: Rest) -> list[Document]:
 
 
 async def leaving(rest: Rest, workload: Document) -> list[str]:
-    """Return the names of pods that are being deleted: after a rollout, of earlier templates.
+    """Return the names of pods that are being deleted: those of earlier templates after a rollout.
 
     Raises RefusedError or UNREACHED.
     """
@@ -145,7 +145,7 @@ async def _owned(rest: Rest, workload: Document, version: str, kind: str) -> lis
 
 
 async def why_not_ready(rest: Rest, workload: Document) -> str:
-    """Say why a workload of now is not ready, as `genguard status` does; "" where it is.
+    """Say why a workload is not ready now, as `genguard status` does; "" where it is.
 
     Raises RefusedError or UNREACHED.
     """
@@ -228,7 +228,7 @@ async def until_seen(
             return ""
         if (error := RefusedError(status, refusal)).missing_right:
             raise error  # it never reached a webhook, and never will
-        # With 500 or 404 it is a webhook of ours that cannot be called.
+        # 500 or 404: a webhook of ours cannot be called.
         is_others = status // 100 == 4 and status != HTTPStatus.NOT_FOUND  # noqa: PLR2004
         if is_others and time.monotonic() >= end:
             refused[0] = refusal

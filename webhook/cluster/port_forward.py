@@ -1,7 +1,7 @@
 """Reaches the ops port of an installed genguard through the API server: `kubectl port-forward`.
 
 The ops port shows findings to connections from within the pod alone. A forwarded port is such a
-connection; the API server's pod proxy is not, and it removes tokens. What it takes is the right to
+connection; the API server's pod proxy is not, and it removes tokens. The user needs the right to
 `list` pods in the namespace of genguard, and to `get` and `create` pods/portforward there. (A
 WebSocket is a GET; Kubernetes 1.35 and newer ask for `create` as well, kubernetes
 pkg/registry/core/pod/rest/subresources.go.)

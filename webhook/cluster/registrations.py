@@ -1,6 +1,6 @@
 """Keeps genguard's registrations as narrow as what they can show: follows need.
 
-The rules of outcome.genguard.io say what is watched, and stay as they are. Of the others, a phase
+The rules of outcome.genguard.io say what is watched, and stay as they are. Another phase
 is added as soon as a webhook or policy appears that may change a write, and taken away once nothing
 has needed it for a minute. The leader alone writes. Where somebody writes back what it has taken
 away, as a GitOps tool does, it takes nothing away for an hour, which is never wrong.
@@ -34,21 +34,21 @@ from webhook.telemetry.logs import LOGGER
 LOOK_SECONDS: Final = 10.0
 """Between two looks while nothing changes."""
 KEPT_SECONDS: Final = 60.0
-"""For so long a phase stays registered that nothing needs."""
+"""How long a phase stays registered that nothing needs."""
 LEFT_SECONDS: Final = 3600.0
-"""For so long nothing is taken away after somebody has written it back."""
+"""How long nothing is taken away after somebody has written it back."""
 _INTENT, _MUTATE, _OUTCOME = (path_of(registration_of(*named)) for named in REGISTRATIONS)
 _MUTATING: Final = (Phase.INTENT, Phase.MUTATE)
 _REPAIR: Final = "repair"
 _CHANGED: Final = "changed"
 _PATHS: Final = {Phase.INTENT: _INTENT, Phase.MUTATE: _MUTATE, _REPAIR: _MUTATE, _CHANGED: _OUTCOME}
-"""Where each webhook is whose rules are kept, by the first part of its name."""
+"""The path of each webhook whose rules are kept, by the first part of its name."""
 
 
 METRICS_SECONDS: Final = 15.0
 """Between two looks at the metrics."""
 REFUSED_SECONDS: Final = 600.0
-"""For so long writes count as refused after the last look that showed it."""
+"""How long writes count as refused after the last look that showed it."""
 FEW: Final = 3
 """So many refusals between two looks are worth a call: a controller that is refused goes on."""
 _MOST: Final = 1_000
@@ -61,7 +61,7 @@ _CODES: Final = frozenset({"400", "403", "409", "422", "500"})
 class Registrations(NamedTuple):
     """What is registered, and why.
 
-    needs        what each of the watched writes needs, and of those that are called for
+    needs        what each write needs that is watched, or that is called for
     phases       what is registered for each: phases, and "repair"
     reverted_by  the field manager that writes back what is left out; "" where nobody does
     """
@@ -162,7 +162,7 @@ class Follower:
         present: Mapping[str, list[Rule]],
         needs: Sequence[Need],
     ) -> Iterator[tuple[str, list[Rule]]]:
-        """Yield the rules of each webhook after what writes need; after a revert of some alone."""
+        """Yield the rules of each webhook after what writes need; of some alone after a revert."""
         for phase in _MUTATING:
             mine = [need.writes for need in needs if need.writes in custom and phase in need.phases]
             yield phase, [*rules_of(phase, outcome, present[phase], needs), *rules_for(mine)]
@@ -196,7 +196,7 @@ class Follower:
     def _keep(self, needs: Iterable[Need], now: Mapping[str, frozenset[Writes]]) -> Iterator[Need]:
         """Yield the needs, with what is registered and was needed until a minute ago.
 
-        After a revert that is all that is registered.
+        After a revert it is all that is registered.
         """
         before, self._unneeded = self._unneeded, {}
         at = self.clock()

@@ -28,9 +28,9 @@ T = TypeVar("T")
 _SECONDS: Final = 15.0
 _LONG_SECONDS: Final = 60.0  # the API server's own --request-timeout
 PAGE: Final = 250
-"""Objects in a page of a list; of pods, some 4 MiB."""
+"""Objects in a page of a list; a page of pods has some 4 MiB."""
 _MOST_BYTES: Final = 64 << 20
-"""Of one answer. A page that is longer is asked for in halves."""
+"""Bytes of one answer. A longer page is asked for in halves."""
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 MERGE_PATCH: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
@@ -80,7 +80,7 @@ class RefusedError(Exception):
 
 
 class UnreadableError(RefusedError):
-    """Something was answered that is not what was asked for; the message says what is wrong."""
+    """The answer is not what was asked for; the message says what is wrong."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(HTTPStatus.OK, "")
@@ -88,7 +88,7 @@ class UnreadableError(RefusedError):
 
 
 class TooLongError(UnreadableError):
-    """An answer is longer than what is read of one."""
+    """An answer is too long to be read."""
 
     def __init__(self, path: str, most: int = _MOST_BYTES) -> None:
         super().__init__(path, f"it is longer than {most >> 20} MiB")
@@ -162,7 +162,7 @@ class Rest:
         accept: str = JSON,
         most: int = PAGE,
     ) -> "AsyncIterator[tuple[Page, frozenset[int]]]":
-        """Yield the pages of a list, and of each the indexes of objects that were cut.
+        """Yield the pages of a list, each with the indexes of its objects that were cut.
 
         kind  of the objects, where it is known
         most  objects in a page
@@ -351,7 +351,7 @@ def _decoded(path: str, content: bytes) -> dict[str, Any]:
 
 
 class Metadata(msgspec.Struct, rename="camel"):
-    """What is read of the metadata of each object."""
+    """The metadata that is read of each object."""
 
     name: str
     resource_version: str = ""
@@ -407,7 +407,7 @@ async def decode(path: str, text: bytes | msgspec.Raw, form: type[T]) -> tuple[T
 
 
 def unreached(error: BaseException) -> str:
-    """Say of one of UNREACHED who does not answer, why, and what to look at."""
+    """Say who does not answer, why, and what to look at; `error` is one of UNREACHED."""
     why = str(error) or type(error).__name__
     look = ": is the cluster there, and `server` in the kubeconfig right?"
     return f"not reached: {why}{look if isinstance(error, aiohttp.ClientError) else ''}"

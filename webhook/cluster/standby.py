@@ -122,7 +122,7 @@ async def connects(host: str, port: int) -> bool | None:
 
 
 class StandbyElection(LeaseElection):
-    """The election of replicas of which the leader says who is behind the Service."""
+    """The election of replicas; the leader says who is behind the Service."""
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ class StandbyElection(LeaseElection):
             yield
 
     def see(self, pods: tuple[Pod, ...]) -> None:
-        """Take what the pods are now."""
+        """Take in the pods as they are now."""
         if pods != self._seen_pods:
             self._seen_pods = pods
             known = {pod.name for pod in pods}
@@ -193,7 +193,7 @@ class StandbyElection(LeaseElection):
             await asyncio.gather(*connecting, asyncio.sleep(_RECONNECT_SECONDS))
 
     async def connect(self, pod: Pod) -> None:
-        """Connect to another pod, and take whether it is reached."""
+        """Connect to another pod, and note whether it is reached."""
         if pod.address is None or pod.name == self._own:
             return
         before = self._reached.get(pod.name)
@@ -246,8 +246,8 @@ class StandbyElection(LeaseElection):
     def _answers(self, pod: Pod) -> bool:
         """Whether a pod is to have the label.
 
-        With `all_answer` those have it that are reached. Where most are silent, it is this pod that
-        is cut off, or all are busy: none is lost then but those whose process has ended.
+        With `all_answer` every pod that is reached has it. Where most are silent, this pod is cut
+        off, or all are busy: then only pods whose process has ended lose it.
         """
         if pod.name == self._own or not self._all_answer:
             return pod.name == self._own

@@ -173,8 +173,8 @@ async def remove(rest: Rest, run: str, patience: float = _PATIENCE_SECONDS) -> N
 async def clean_up(rest: Rest, *, everything: bool = False) -> list[str]:
     """Delete registrations that other runs left behind; return their names.
 
-    Left behind are those that have expired, and those whose process has ended; with `everything`,
-    all of them.
+    One that has expired, or whose process has ended, is left behind; with `everything`, each of
+    them is.
     """
     now = datetime.now(UTC)
 

@@ -1,6 +1,6 @@
 """Lists a collection of the API server page by page, then watches it: every change of it.
 
-Memory holds one page of a list at a time, and of each object its uid. A watch that ends goes on
+Memory holds one page of a list at a time, and the uid of each object. A watch that ends goes on
 where it ended; the list is read again only when the API server has forgotten that place (410).
 
 Not the library's informers, because they decode and keep whole objects, and run in threads; nor
@@ -44,9 +44,9 @@ _LOST: Final = frozenset({HTTPStatus.GONE, HTTPStatus.NOT_FOUND})
 _SHORTEST_WAIT: Final = 1.0
 _LONGEST_WAIT: Final = 60.0
 _UNSERVED_SECONDS: Final = 600.0
-"""Until a server that does not have a kind is asked for it again; it may be upgraded meanwhile."""
+"""The pause before a server without a kind is asked for it again: it may be upgraded meanwhile."""
 _WELL_SECONDS: Final = 30.0
-"""What went on for so long has worked: the next pause is short again."""
+"""A watch that went on for so long has worked: the next pause is short again."""
 _NOTHING: Final[Fields] = {}
 Locate = Callable[[], Awaitable[str | None]]
 

@@ -25,13 +25,13 @@ from webhook.dashboard.page import PageContext, PageData, PageQueue, Sources, ch
 from webhook.dashboard.rendering import ENDING, parse_time, shown_severity, span, stamp
 
 MOST_SHOWN: Final = 100
-"""Objects of a list, those first that wait for longest."""
+"""Objects of a list; those that wait for longest come first."""
 _BATCH_SIZE: Final = 50
 """Objects between two pauses for the event loop: about half a millisecond."""
 _SECONDS_OF_SHED: Final = 60.0
-"""A loop turns again in this time: what was not seen of it is seen then."""
+"""A loop turns again within this time: a sign that was missed is seen then."""
 _SLOW_SECONDS: Final = 30.0
-"""What is not ready for so long may hang: most pods start within it."""
+"""An object that is not ready for so long may hang: most pods start within it."""
 _DELETED: Final = "metadata.deletionTimestamp"
 _BROKEN: Final = frozenset({Severity.WARNING, Severity.CRITICAL})
 
@@ -86,7 +86,8 @@ class Broken(msgspec.Struct, frozen=True, rename="camel"):
 
     since     since when something is broken without a break; null where nothing is
     objects   how many objects findings and stuck ones are about, each counted once
-    findings  how many findings say that something is broken; of one culprit's on one object one
+    findings  how many findings say that something is broken; those of one culprit on one object
+              are one
     not_ready  how many of those in progress are not ready for a while: the first of `proceeding`
     ending    how many only wait to be resolved, the last of them at ends_at; not those whose
               object is right again
@@ -128,10 +129,9 @@ class _Read(NamedTuple):
 def _read(findings: Iterable[Finding], now: float) -> _Read:
     """Return what unresolved findings say; up to 100 ms for the maximum: run it in a thread.
 
-    All of them, those first that are to blame for what they are about; uids of the objects whose
+    All of them, first those that are to blame for what they are about; uids of the objects whose
     damage is there; names of the objects that are broken; when each of those that say so began, and
-    how many of them stand alone; and when those that would say so, but only wait to be resolved,
-    will be.
+    how many of them stand alone; and when those that only wait to be resolved will be.
     """
     active = [finding for finding in findings if finding.state != "resolved"]
     above = above_of(active)
@@ -199,7 +199,7 @@ async def find_broken(
 def _is_slow(tracking: Tracking, family: Family, now: float) -> bool:
     """Whether the topmost of objects in progress is not ready for a while.
 
-    That is no hang of what runs to its end, or is being deleted.
+    An object that runs to its end, or is being deleted, does not hang.
     """
     top = family.root or family.shown
     if top is None or top.state.ready is not False or tracking.stuck_at(top) is None:

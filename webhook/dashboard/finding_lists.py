@@ -82,7 +82,7 @@ class FindingQuery(msgspec.Struct, frozen=True):
     def find(self, findings: Iterable[Finding], now: float) -> list[Finding]:
         """Return the findings that match, sorted: unresolved first, the worst and latest first.
 
-        Latest is what began last: rows would change places with each sign.
+        The latest began last: in the order of signs, rows would change places with each sign.
         """
         found = sorted(
             self._matching(findings, now),
@@ -208,7 +208,7 @@ class FindingGroup(NamedTuple):
 
 
 class GroupedPage(NamedTuple):
-    """One page of groups; `shown` findings of it are rows, of `total` with the other pages."""
+    """One page of groups: it has `shown` findings as rows, and all pages have `total`."""
 
     groups: tuple[FindingGroup, ...]
     page: int
@@ -237,7 +237,7 @@ def arrange(
         blamed.setdefault(above.get(thing.finding, thing.finding), []).append(thing)
 
     def rank(finding: Finding) -> tuple[bool, bool, int, bool]:
-        """Of equal severity, what keeps objects from being settled comes first."""
+        """Of two equal ones, the finding that keeps objects from being settled comes first."""
         is_over = finding.state == "resolved"
         return is_over, finding.restored, -finding.severity.rank, finding.id not in blamed
 

@@ -76,7 +76,7 @@ async def load_home(context: PageContext, query: Mapping[str, str], now: float) 
 async def _first_screen(
     context: PageContext, asked: FindingQuery, shown: Sequence[Finding]
 ) -> Mapping[str, object]:
-    """Return the values of each row; of the worst finding also the first step that ends it."""
+    """Return the values of each row, and for the worst finding the first step that ends it."""
     samples = context.sources.detecting.detection.ledger.samples({finding.id for finding in shown})
     is_first = asked.is_usual and shown and shown[0].state != "resolved"
     first = (await _whole(context, shown[:1]))[0] if is_first else None
@@ -121,7 +121,7 @@ def home(
 
 
 def _again(known: Iterable[Finding], now: float) -> float | str:
-    """Return the seconds until one of them is shown otherwise, though nothing happens."""
+    """Return the seconds until one of them is shown in another way, though nothing happens."""
     return min((at - now for finding in known for at in finding.ends if now < at < inf), default="")
 
 

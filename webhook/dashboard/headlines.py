@@ -1,7 +1,7 @@
 """Sentences for findings: who does what to which object, and from which value to which. Pure.
 
 `mmm-old-operator clears observedGeneration of Deployment shop/web`, `5 → absent`. Only a certain
-actor does it; a likely one "probably" does, and of several possible ones any may.
+actor does it; a likely one "probably" does, and any of several possible ones may.
 """
 
 import re
@@ -28,9 +28,9 @@ KindOf = Callable[[str, str], str]
 
 _ANY: Final = "[disturbs|disturb] {}"
 _BREAKS: Final = "[breaks|break] {}"
-"""Of one who does several things."""
+"""What is said of a culprit who does several things."""
 _NUMBER: Final = re.compile(r"\[(.*?)\|(.*?)\]")
-"""What one does, and what several do: see Declared.headline."""
+"""The verb for one culprit, and for several: see Declared.headline."""
 
 
 class Culprit(NamedTuple):
@@ -61,13 +61,13 @@ _HINTS: Final = {Confidence.LIKELY: "probably", Confidence.POSSIBLE: "possibly"}
 
 
 _PLACE: Final = {name: place for place, name in enumerate(FINDINGS)}
-"""What is lost comes before what comes of that."""
+"""A loss comes before what follows from it."""
 
 
 def above_of(findings: Iterable[Finding]) -> dict[str, str]:
-    """Return the ids of the findings beneath which others are shown, by the ids of these.
+    """Return, by the id of each finding that is shown beneath another, the id of that other.
 
-    That one culprit makes several on one object is told once: the worst, and of equals the first.
+    Findings of one culprit on one object are shown beneath the worst, or the first of equals.
     """
     findings, above = tuple(findings), dict[str, str]()
     about: defaultdict[tuple[str, str, bool], list[Finding]] = defaultdict(list)
@@ -186,7 +186,7 @@ def kinds(known: Iterable[tuple[str, str, str]]) -> KindOf:
 class Side(NamedTuple):
     """Who makes which value of a field; `actor` is None for one who is not to blame.
 
-    value  None where it is not known which value is that of this one
+    value  None where it is not known which value this one makes
     """
 
     name: str

@@ -30,7 +30,7 @@ _BATCH_SIZE: Final = 500
 
 
 class Branch(msgspec.Struct, frozen=True, rename="camel"):
-    """An object with the objects that it owns; of many children the first and a count."""
+    """An object with the objects that it owns; or the first of many, and a count of the others."""
 
     object: TrackedObject
     children: tuple["Branch", ...]

@@ -113,7 +113,7 @@ _WORST: Final = (Severity.INFO, REPAIRED, ENDING, Severity.WARNING, Severity.CRI
 class ObjectQuery(NamedTuple):
     """The filters of a request. An empty filter is none, except group: "" is the core group.
 
-    since  how long ago ready, settled or health changed at most: such as 24h, "" for any time
+    since  the longest time since ready, settled or health changed, such as 24h; "" for any time
     """
 
     filters: Mapping[str, str]

@@ -34,7 +34,7 @@ from webhook.tasks.supervisor import FailingTask
 
 
 class News(msgspec.Struct, frozen=True):
-    """What a page asks for every second: where a number is another one, it loads itself again.
+    """What a page asks for every second: when a number has changed, it loads itself again.
 
     turns  how often findings have changed
     moves  how often objects have become settled or unsettled
@@ -171,7 +171,7 @@ class Dashboard:
     async def _json(self, context: PageContext, load: Load, request: web.Request) -> web.Response:
         try:
             async with self._queue.wait_turn():
-                # What is said of a server is about this one. News are asked for too often.
+                # /api/server is about this replica. News are asked for too often to be forwarded.
                 is_own = load in (_load_server, self._load_news)
                 if not is_own and (answer := await self._forwarded(context, request)):
                     return answer

@@ -1,6 +1,6 @@
 """Read the runbook of a detector or alert from manifests/monitoring/runbooks, and show it.
 
-Of a link a page has the text. An item of a list that begins with a word of MODES or ACTORS, as
+A page has only the text of a link. An item of a list that begins with a word of MODES or ACTORS, as
 `**Webhook:**`, or with a type of actors, as "Type `webhook`", is for that alone: where mode and
 actors are known, only what applies is shown, and names are filled in.
 """
@@ -91,7 +91,7 @@ def read(
 def runbook_of(found: Finding, mode: str, enforce: str = "") -> Runbook:
     """Return the runbook of a finding: what applies in this mode and to its actors, with names.
 
-    Beside the steps of the finding (genguard/detection/fix.py), that is without what these say.
+    It leaves out what the steps of the finding beside it say (genguard/detection/fix.py).
     """
     types = {actor: "user" if actor.type == "manager" else actor.type for actor in found.actors}
     sure = [types[actor] for actor in found.actors if actor.confidence is not Confidence.POSSIBLE]

@@ -37,7 +37,7 @@ _MOST_PODS: Final = 100_000
 _MOST_NODES: Final = 8
 _PARAMETERS: Final = ("q", "page")
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
-"""When a pod counts as due whose deletionTimestamp is no time."""
+"""The time at which a pod is due if its deletionTimestamp is no time."""
 
 
 class ListedPod(msgspec.Struct, frozen=True, rename="camel"):

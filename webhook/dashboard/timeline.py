@@ -19,7 +19,7 @@ from genguard.status.tracked_state import Milestone
 MOST_PATHS = 8
 """The most paths shown for each write."""
 LEFT, RIGHT = 56, 784
-"""Of the 800 units of the viewBox, of which a phone shows a part at a time."""
+"""The ends of the plot, in units of the viewBox: it has 800, and a phone shows a part at a time."""
 _TICKS: Final = 4
 _TOP, _HEIGHT, _LANE = 12, 180, 36
 _UP: Final = 4
@@ -42,7 +42,7 @@ class Stored(StrEnum):
 
 
 class Step(msgspec.Struct, frozen=True, rename="camel"):
-    """One write: the changed fields, and of their values those that may be shown.
+    """One write: the changed fields, and those of their values that may be shown.
 
     fields   the values of the first of the changed fields
     others   paths that other webhooks changed; null if the intent was not seen
@@ -110,7 +110,7 @@ class Plot(NamedTuple):
 def steps(known: ObjectHistory, ahead: float = 0.0) -> tuple[Step, ...]:
     """Return the remembered writes, oldest first.
 
-    ahead  by how many seconds the time of day is ahead of their times
+    ahead  the seconds by which the time of day is ahead of their times
     """
     letters: Letters = {}
     return tuple(_step(write, letters, ahead) for write in known.writes)

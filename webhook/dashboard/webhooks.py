@@ -1,7 +1,7 @@
 """The page of webhooks: those called for a resource, in call order, with suspects marked.
 
-A suspect is a webhook that a finding names which is not resolved; that a webhook is called between
-/intent and /mutate does not make it one.
+A suspect is a webhook that an unresolved finding names. A call between /intent and /mutate alone
+makes no webhook a suspect.
 
 Order: policies, then mutating webhooks by the name of their configuration,
 then the kind's strategy, then validating webhooks. A URL has no labels, user or object, so the
@@ -59,7 +59,7 @@ class ListedWebhook(msgspec.Struct, frozen=True, rename="camel"):
     """One webhook; `position` counts all mutating webhooks from 1.
 
     unchanged  writes that it was called for and that came through unchanged
-    changed    writes that it changed as far as findings know, those that are resolved too
+    changed    writes that it changed as far as findings know, resolved ones too
     findings   the unresolved findings that name it, the surest and most frequent first
     changes    what it does, by kind, since this server judges
     """

@@ -268,7 +268,7 @@ def ca_bundle(facts: Facts) -> Iterator[Told]:
         except (MalformedPEMError, binascii.Error, ValueError):
             yield fail("malformed", name=name)
             continue
-        try:  # of a certificate that is not known, or broken, another check tells
+        try:  # another check tells about a certificate that is broken or not known
             leaf, *between = read_certificates(facts.pair.cert_pem if facts.pair else b"")
             failure = explain_failure(leaf, between, trusted, facts.at)
         except MalformedPEMError:

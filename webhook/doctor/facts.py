@@ -34,7 +34,7 @@ class Source(StrEnum):
     REGISTRATIONS = "the registrations"
     DEPLOYMENT = "the Deployment"
     OBJECTS = "objects of the manifests"
-    """Each is named by itself."""
+    """`unread` names each object by itself."""
     LEFTOVERS = "what is left of installations"
     ENDPOINTS = "the endpoints"
     PAIR = "the Secret"
@@ -155,7 +155,7 @@ class Facts:
                 at: None if document == self.deployment else document
                 for at, document in live.items()
             }
-        # Without the Deployment its pods know the mode; without them, who begins looks first.
+        # Without the Deployment its pods tell the mode; without pods it is audit-only at first.
         enforces = installed_deployment(live) is None and self.enforces
         return install_command(
             self.namespace, self.expected, live, is_injected=injected, enforces=enforces
@@ -240,7 +240,7 @@ class Check(NamedTuple):
 
     id: str
     needs: tuple[Source, ...]
-    """Without these the check would say that something is missing, or well, and cannot know."""
+    """Without these the check cannot know whether something is missing."""
     find: Callable[[Facts], Iterator[Told]]
 
     def results(self, facts: Facts) -> Iterator[CheckResult]:

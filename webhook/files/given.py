@@ -57,7 +57,7 @@ def load_mutators(webhooks: Path | None, conditions: Conditions) -> Mutators:
 
 
 def read_of_kind(path: Path, flag: str, kind: str) -> tuple[dict[str, Any], ...]:
-    """Read the objects of this kind of a file, of which there must be one; raises BadFileError."""
+    """Read the objects of this kind from a file that must have one; raises BadFileError."""
     found = tuple(
         document.value for document in _documents(path, flag) if document.value.get("kind") == kind
     )

@@ -23,7 +23,7 @@ from webhook.telemetry.logs import LOGGER
 RULES: Final = "--rules"
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _BESIDE: Final = ".cases"
-"""Before the last suffix of the file with the cases of a file: widgets.cases.yaml."""
+"""Stands before the last suffix of a file with cases: widgets.cases.yaml."""
 Complain = Callable[[str, Key], str]
 """Why an expression cannot be used, with line and column; "" where it can."""
 
@@ -33,7 +33,7 @@ class RulesPlace(NamedTuple):
 
     file: Path | None
     namespace: str
-    """Of the ConfigMap; "" is the server's own."""
+    """The namespace of the ConfigMap; "" is the server's own."""
     configmap: str
 
 
@@ -53,7 +53,7 @@ def parse_place(text: str) -> RulesPlace | None:
 
 
 class RuleFile(NamedTuple):
-    """What a file has."""
+    """The rules and cases of a file."""
 
     rules: tuple[HealthRule, ...]
     cases: tuple[Case, ...]
@@ -193,6 +193,6 @@ def _present(texts: Mapping[str, str] | None) -> Mapping[str, str]:
 
 
 def _with_library(own: Iterable[HealthRule]) -> HealthRules:
-    """Rules of which the library is read now: later it would hold up the event loop."""
+    """Rules whose library is read now: later it would hold up the event loop."""
     library = load_library()
     return HealthRules(own, lambda: library)

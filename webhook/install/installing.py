@@ -7,8 +7,8 @@ trial     2  a webhook of each phase for a trial namespace alone, which fails: a
 register  3  registered for the cluster; a probe elsewhere must be seen in every phase, and answered
              in no other mode than the wanted one
 
-Whatever ends 3 early, the registrations are put back as they were. A killed run leaves what it has
-made so far, and nothing that a write of others depends on; the next run goes on.
+If anything ends 3 early, the registrations are put back as they were. A killed run leaves what it
+has made so far, and nothing that a write of others depends on; the next run goes on.
 """
 
 import secrets
@@ -286,7 +286,7 @@ async def run(steps: list[Step], options: InstallOptions, tell: Callable[[str], 
 
 
 async def _serve(rest: Rest, steps: Sequence[Step], seconds: float) -> None:
-    """Install the server, and wait until its pods are ready and those of before have ended."""
+    """Install the server, and wait until its pods are ready and the earlier ones have ended."""
     changed = [step for step in steps if step.action is not Action.UNCHANGED]
     # A Service of before may come to select a label that only new pods have.
     last = [
@@ -345,7 +345,7 @@ async def prepare_removal(
         found += await leftovers(rest)
         found += await list_objects(rest, secret_of(namespace), f"{_LABEL}=genguard")
         saved = {**secret_of(namespace, FINDINGS), "kind": "ConfigMap"}
-        # Last what was created first: the namespace, with all that is in it.
+        # What was created first goes last: the namespace, with all that is in it.
         for document in (saved, *reversed(documents)):
             kept = is_registration(document) or document["kind"] == "Secret"
             if not kept and await find(rest, document):

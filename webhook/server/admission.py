@@ -207,9 +207,9 @@ async def _at_once(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) 
 
 @lru_cache(64)
 def route_of(raw_path: str) -> _Route:
-    """The phase of a path, and the seconds of its `?timeout=2s`: a server is sent few of them.
+    """The phase of a path, and the seconds of its `?timeout=2s`. A server sees few paths.
 
-    So the API server sends how long it waits (apiserver pkg/util/webhook).
+    The API server sends in this way how long it waits (apiserver pkg/util/webhook).
     """
     path, _, query = raw_path.partition("?")
     found = filter(None, map(_TIMEOUT.fullmatch, query.split("&")))

@@ -63,7 +63,7 @@ class TrackedMetrics:
         self._known: Final = known
 
     def collect(self) -> Iterator[Metric]:
-        """Every family; of every kind that was seen also the zeros, which alerts need."""
+        """Every family, with the zeros of every kind that was seen: alerts need them."""
         by_kind: defaultdict[tuple[str, str], list[KindCounts]] = defaultdict(list)
         for kind, counts in self._tracking.counts_by_kind:
             known = self._known(kind.group, kind.resource)
@@ -154,7 +154,7 @@ class TerminatingMetrics:
     def __init__(
         self, watching: Watching, most_named: int, clock: Callable[[], float] = time.time
     ) -> None:
-        """`most_named`: of each kind, so many objects have samples with their names; 0 is none."""
+        """`most_named`: how many objects of each kind have samples with their names; 0 is none."""
         self._watching: Final = watching
         self._most_named: Final = most_named
         self._clock: Final = clock
@@ -180,7 +180,7 @@ class TerminatingMetrics:
             yield from self._by_name(named)
 
     def _pods(self) -> Iterator[Metric]:
-        """How many pods terminate by the kind of their controller, and since when the oldest."""
+        """How many pods terminate, and since when the oldest does, by the kind of controller."""
         terminating, now = self._watching.terminating, self._clock()
         kinds = (*sorted(_CONTROLLERS), "other") if self._watching.knows("pods") else ()
         counts, ages, late = (dict.fromkeys(kinds, 0.0) for _ in range(3))

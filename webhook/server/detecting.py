@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from webhook.store.replicas import ObservationSender
 
 _BYTES_OF_FINALIZER: Final = 64
-"""Of a name of one character: up to 16 times its bytes in the body."""
+"""The memory of a finalizer of one character: up to 16 times its bytes in the body."""
 _BATCH_SECONDS: Final = 0.000_2
 _BATCH_WRITES: Final = 16
 """A batch reads the queue for so long, or until so many writes are complete, and judges them. Many
@@ -100,7 +100,7 @@ class Detecting:
 
     @property
     def last_shed(self) -> float:
-        """When there was last no time to judge a review, in Unix seconds; 0: never."""
+        """When a review was last not judged for lack of time, in Unix seconds; 0: never."""
         return self._shed_at and self._shed_at + self.clock.ahead
 
     def put(self, phase: Phase, result: ReviewResult, size: int, *, is_large: bool = False) -> None:
@@ -181,7 +181,7 @@ class Detecting:
         self.know(self.detection.ledger.restore(rows))
 
     def know(self, ids: Collection[str]) -> None:
-        """Do not send these findings, and those that they are part of: another replica has."""
+        """Do not send these findings, nor those that they are part of: another replica has."""
         self.shown_at = self.clock.wall()
         found = self.findings()
         known = {*ids, *(finding.part_of for finding in found if finding.id in ids)}

@@ -1,6 +1,6 @@
 """Declares command line flags as fields of a frozen class, and reads their values.
 
-A class whose fields are made by `flag()` is the one place where a flag is declared. From it follow
+A class whose fields are made by `flag()` is the one place where a flag is declared. It gives
 the options of click (`options_of`), the keys of a configuration file (`read_config`) and, with the
 words of --help, the table in the documents (tools/tables.py).
 """

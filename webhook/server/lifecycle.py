@@ -49,7 +49,7 @@ _YOUNG_OBJECTS, _MIDDLE_ROUNDS = 700, 5
 100,000 objects remembered and 10,000 findings open the longest rounds take 1.5 ms, 9 ms where older
 objects are looked at, and 27 ms for all."""
 _SWITCH_SECONDS: Final = 0.000_5
-"""After so long a thread with a large review lets the event loop go on; Python's default is 5 ms.
+"""How soon a thread with a large review lets the event loop go on; Python's default is 5 ms.
 Under all attacks at once the 99th percentile of honest reviews was 76 to 84 ms."""
 
 
@@ -206,7 +206,7 @@ class AdmissionService:
         return self._keeper.serving.details
 
     async def drain(self) -> None:
-        """Answer on, with Connection: close, until nobody sends here any more.
+        """Keep answering, with Connection: close, until nobody sends here any more.
 
         Idle connections are closed as well (`_tend`). Otherwise the API server would keep some
         of them, and the three calls of one write would reach this server and the one that takes its

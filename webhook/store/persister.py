@@ -1,7 +1,7 @@
 """Keeps findings over a restart: one Persister, and two places where it saves.
 
-A SqliteFile is of one server. A ConfigMap (webhook/cluster/saved_findings.py) is written by the
-replica that leads; the others read it, and show its findings until they lead.
+A SqliteFile belongs to one server. The replica that leads writes a ConfigMap
+(webhook/cluster/saved_findings.py); the others read it, and show its findings until they lead.
 
 The Persister loads before the server starts, and saves what changed every few seconds. A save that
 fails is logged once and counted; the next one makes up for it. A save replaces all that was saved,
@@ -40,8 +40,8 @@ from webhook.telemetry.metrics import Metrics
 
 T = TypeVar("T")
 _Mark = tuple[tuple[str, Severity, Damage | None], tuple[int, float]]
-"""Values of a finding; if they are equal, it has not changed. The first are those that differ once
-it is opened, worse, better or over, the second change with each sign."""
+"""Values of a finding, which has not changed if they are equal. The first differ once it is opened,
+worse, better or over; the second change with each sign."""
 
 SAVE_SECONDS: Final = 2.0
 """Between two looks whether there is something to save. What is new since the last one is lost with
@@ -128,7 +128,7 @@ class Persister:
     async def load(self) -> None:
         """Restore what is saved. Raises BadStoreError; DamagedStoreError where it is damaged.
 
-        Of a place of several replicas never: without it the server starts with nothing.
+        A place of several replicas never raises: the server starts with nothing then.
         """
         try:
             async with asyncio.timeout(_CALL_SECONDS):

@@ -43,9 +43,9 @@ from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
 MOST_MESSAGES: Final = 4_000
-"""Of the stream: a minute under load."""
+"""Messages of the stream: a minute under load."""
 MOST_OBSERVATIONS: Final = 50
-"""Of one message."""
+"""Observations of one message."""
 MOST_UNSENT: Final = 5_000
 """What a replica keeps while the store is away; the oldest are given up for new ones."""
 LARGEST_OBSERVATION: Final = 8 * 1024
@@ -53,7 +53,7 @@ LARGEST_OBSERVATION: Final = 8 * 1024
 MOST_WAITING: Final = 5_000
 """Observations that wait to be judged; with more the leader reads no further."""
 MOST_NAMES: Final = 500
-"""Objects in doubt of one message; with more everything is."""
+"""Objects in doubt of one message; with more of them everything is in doubt."""
 LONGEST_NAME: Final = 1_000
 """Characters of all its parts. No API server has longer ones, so no finding is about them."""
 KEPT_MILLISECONDS: Final = 3_600_000
@@ -65,9 +65,9 @@ GATHER_SECONDS: Final = 0.05
 JUDGE_MILLISECONDS: Final = 100
 """How long the server holds back its reply while the stream has no new message."""
 SECONDS_ON_THE_WAY: Final = 0.5
-"""How long it takes from one replica to another, and the difference between their clocks."""
+"""How long a message takes to another replica, and the difference between their clocks."""
 ACKNOWLEDGE_SECONDS: Final = 5.0
-"""After so long what was found is saved (Persister): every two seconds, if there is news."""
+"""What was found is saved after so long (Persister): every two seconds, if there is news."""
 _HEARTBEAT_SECONDS: Final = 1.0
 _MOST_AT_ONCE: Final = 20
 _GROUP: Final = "leader"
@@ -131,7 +131,7 @@ class ObservationSender:
             self.miss(None)
 
     def miss(self, name: ObjectName | None) -> None:
-        """Tell the leader that this replica did not look at a review; None: of nobody knows what.
+        """Tell the leader that this replica did not look at a review; None: nobody knows of what.
 
         Never raises.
         """
@@ -142,7 +142,7 @@ class ObservationSender:
         self._wake.set()
 
     def lag(self) -> float:
-        """Return for how long the oldest one has not been sent, in seconds; 0 without one."""
+        """Return how long the oldest observation has waited, in seconds; 0 without one."""
         oldest = self._message or (self._unsent[0] if self._unsent else None)
         return time.monotonic() - oldest[0] if oldest else 0.0
 
@@ -250,7 +250,7 @@ class ObservationReader:
                     await self._read()
             except StoreLostError:
                 self._after, self._has_group = _PENDING, False
-                self._miss()  # nothing is resolved because nothing is seen
+                self._miss()  # nothing is resolved merely because nothing is seen
                 await asyncio.sleep(_HEARTBEAT_SECONDS)
             if leadership.is_leader:
                 await self.settle(time.monotonic(), supervisor)

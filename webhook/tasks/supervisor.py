@@ -96,7 +96,7 @@ class Supervisor:
 
     @contextmanager
     def guard(self, what: str, caught: type[Exception] = Exception) -> Iterator[None]:
-        """Leave out what is handled within: an error is logged and counted, and goes no further.
+        """Leave out what fails within: an error is logged and counted, and goes no further.
 
         caught  the errors that are; others are raised
         """

@@ -42,7 +42,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Distribution(NamedTuple):
-    """What a histogram counted: `counts` has one more than `bounds`, of what is above them all."""
+    """What a histogram counted: `counts` has one more than `bounds`, for what is above them all."""
 
     bounds: Sequence[float]
     counts: Sequence[int]
