@@ -66,11 +66,11 @@ def assert_quiet(
         time.sleep(for_)
         known = set(map(id, before))
         new = [write for write in cluster.writes if id(write) not in known]
-        asked = [one for one in new if namespace in ("", one.target.namespace)]
+        asked = [write for write in new if namespace in ("", write.target.namespace)]
         found = _find_in_fake(cluster, asked, at_rest=True) if asked else ()
     else:
         found = tuple(_watch(cluster, for_, namespace))
-    _refuse([one for one in found if one.severity is not Severity.INFO])
+    _refuse([finding for finding in found if finding.severity is not Severity.INFO])
 
 
 def _watch(kubeconfig: Path | str | None, seconds: float, namespace: str) -> Iterator[Finding]:
@@ -135,9 +135,9 @@ def assert_converges(
         problem = f"{timeout:g} s have no {quiet:g} s without a write"
     if is_calm and not blocking:
         return
-    said = [f"not settled: {one}" for one in blocking]
+    said = [f"not settled: {line}" for line in blocking]
     if not is_calm:
-        last = [f"  {one}" for one in _stored(server)[-_SHOWN:]]
+        last = [f"  {write}" for write in _stored(server)[-_SHOWN:]]
         said = [problem, *said, "the last writes:", *last]
     raise NotConvergedError("\n".join(said))
 
@@ -182,20 +182,21 @@ def _find_blocking(
 ) -> tuple[str, ...]:
     """Return what keeps the objects from being settled; () where nothing does."""
     found = [
-        one
-        for one in server.list(resource)
-        if name in ("", one["metadata"]["name"])
-        and one["metadata"].get("namespace", namespace) == namespace
+        document
+        for document in server.list(resource)
+        if name in ("", document["metadata"]["name"])
+        and document["metadata"].get("namespace", namespace) == namespace
     ]
     if not found:
         return (f"no {resource} {name} in {namespace}".replace("  ", " "),)
     blocking = []
     reports = server.has_status(resource)
-    for one in found:
-        if reports and not one.get("status"):
-            blocking.append(f"{resource} {one['metadata']['name']}: no controller wrote its status")
+    for document in found:
+        where = f"{resource} {document['metadata']['name']}"
+        if reports and not document.get("status"):
+            blocking.append(f"{where}: no controller wrote its status")
             continue
-        view = evaluate(one, at=time.time())
+        view = evaluate(document, at=time.time())
         if view.settled and view.ready is not False:
             continue
         reasons = [
@@ -206,7 +207,7 @@ def _find_blocking(
         ]
         if not ready and not reasons:
             continue
-        blocking.append(f"{resource} {one['metadata']['name']}: {'; '.join(reasons)}")
+        blocking.append(f"{where}: {'; '.join(reasons)}")
     return tuple(blocking)
 
 
@@ -228,17 +229,15 @@ def assert_no_loop(
     not show what is stored; OSError for a file.
     """
     wanted = _RANKS.index(Severity(at_least))
-    found = find_loops(recording)
-    _refuse(
-        one for one in found if _RANKS.index(one.severity) >= wanted and one.detector not in ignore
-    )
+    found = [finding for finding in find_loops(recording) if finding.detector not in ignore]
+    _refuse(finding for finding in found if _RANKS.index(finding.severity) >= wanted)
 
 
 def _refuse(found: Iterable[Finding]) -> None:
     """Raise LoopError where there are findings."""
     worst = tuple(found)
     if worst:
-        rows = [as_row(msgspec.to_builtins(one)) for one in worst]
+        rows = [as_row(msgspec.to_builtins(finding)) for finding in worst]
         raise LoopError("\n".join([f"{len(worst)} found:", *rows]), worst)
 
 
@@ -273,6 +272,6 @@ def _replay(lines: Iterable[Line], name: str, replay: Replay) -> tuple[Finding, 
     if replay.is_empty:
         raise ValueError(f"{name}: nothing was written")
     if replay.is_blind:
-        reasons = [one["message"] for one in replay.summary()["notJudged"]]
+        reasons = [entry["message"] for entry in replay.summary()["notJudged"]]
         raise ValueError(f"{name}: {'; '.join(reasons)}")
     return tuple(msgspec.convert(finding, Finding) for finding in replay.findings())

@@ -624,8 +624,8 @@ class Cluster:
                 return before
         now = self._time()
         times = {
-            one: old_times[one] if one in old_times and old_owned.get(one) == paths else now
-            for one, paths in owned.items()
+            manager: old_times.get(manager, now) if old_owned.get(manager) == paths else now
+            for manager, paths in owned.items()
         }
         managed = encode(owned, times)
         if managed:

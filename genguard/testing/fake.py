@@ -115,8 +115,8 @@ class FakeApiServer:
 
     def define(self, definition: Definition) -> None:
         """Serve custom resources. Raises ValueError where a definition cannot be read."""
-        for one in _read_definitions(definition):
-            self.create(one)
+        for document in _read_definitions(definition):
+            self.create(document)
 
     def create(self, document: Mapping[str, Any], *, user: str = "") -> dict[str, Any]:
         """POST an object, which has apiVersion and kind.
@@ -275,7 +275,7 @@ def _recorded(write: Write) -> Iterable[bytes]:
     if write.operation != "DELETE":
         shown = [sent, sent if write.admitted is None else write.admitted]
         if write.operation == "CREATE":
-            shown = [_before_storing(one) for one in shown]
+            shown = [_before_storing(document) for document in shown]
         phases = list(zip(("intent", "mutate"), shown, strict=True))
     if not write.is_refused:
         phases.append(("outcome", _outcome(write, sent)))
@@ -299,7 +299,7 @@ def _outcome(write: Write, sent: Any) -> Any:
     if write.after is None or (target.subresource and write.operation == "CREATE"):
         return sent
     after = write.after
-    metadata = {key: one for key, one in after["metadata"].items() if key != "resourceVersion"}
+    metadata = {key: value for key, value in after["metadata"].items() if key != "resourceVersion"}
     if write.before is not None:
         metadata["resourceVersion"] = write.before["metadata"]["resourceVersion"]
     after = {**after, "metadata": metadata}

@@ -57,27 +57,27 @@ def find_leaves(shape: Shape, value: Any) -> Leaves:
     found: Leaves = {}
     _collect(shape, value, (), found)
     return {
-        path: one
-        for path, one in found.items()
+        path: leaf
+        for path, leaf in found.items()
         if path[:2] not in _NOT_OWNED and path not in _OWN_TYPE
     }
 
 
 def _collect(shape: Shape, value: Any, path: Path, found: Leaves) -> None:
     if isinstance(value, dict) and value and not shape.is_atomic:
-        for name, one in value.items():
+        for name, child in value.items():
             inner = shape.field(name)
             if inner is not None:
-                _collect(inner, one, (*path, ("f", name)), found)
+                _collect(inner, child, (*path, ("f", name)), found)
         return
     if isinstance(value, list) and value and shape.list_type is not ListType.ATOMIC:
-        for one in value:
-            step = step_of(shape, one)
+        for item in value:
+            step = step_of(shape, item)
             if shape.list_type is ListType.MAP:
                 found[*path, step] = _PRESENT
-                _collect(shape.item(), one, (*path, step), found)
+                _collect(shape.item(), item, (*path, step), found)
             else:
-                found[*path, step] = one
+                found[*path, step] = item
         return
     found[path] = value
 
@@ -119,7 +119,7 @@ def apply(
     """Return an object after an apply, and who owns what then."""
     wanted = find_leaves(shape, applied)
     merged = _merge(shape, live, applied)
-    others = frozenset().union(*(paths for one, paths in owned.items() if one != writer))
+    others = frozenset().union(*(paths for owner, paths in owned.items() if owner != writer))
     dropped = owned.get(writer, frozenset()) - wanted.keys() - others
     kept_below = {path[:end] for path in (*others, *wanted) for end in range(1, len(path))}
     for path in sorted(dropped, key=len):  # an item before its keys, by which it is found
@@ -128,9 +128,9 @@ def apply(
     before = find_leaves(shape, live)
     taken = frozenset(p for p, value in wanted.items() if p not in before or before[p] != value)
     after = find_leaves(shape, merged).keys()
-    found = {one: (paths - taken) & after for one, paths in owned.items() if one != writer}
+    found = {owner: (paths - taken) & after for owner, paths in owned.items() if owner != writer}
     found[writer] = frozenset(wanted)
-    return merged, {one: paths for one, paths in found.items() if paths}
+    return merged, {owner: paths for owner, paths in found.items() if paths}
 
 
 def _merge(shape: Shape, live: Any, applied: Any) -> Any:
@@ -150,12 +150,12 @@ def _merge(shape: Shape, live: Any, applied: Any) -> Any:
 
 
 def _merge_list(shape: Shape, live: list[Any], applied: list[Any]) -> list[Any]:
-    wanted = {step_of(shape, one): one for one in applied}
+    wanted = {step_of(shape, item): item for item in applied}
     merged = []
-    for one in live:
-        step = step_of(shape, one)
-        merged.append(_merge(shape.item(), one, wanted.pop(step)) if step in wanted else one)
-    return merged + [copy.deepcopy(one) for one in wanted.values()]
+    for item in live:
+        step = step_of(shape, item)
+        merged.append(_merge(shape.item(), item, wanted.pop(step)) if step in wanted else item)
+    return merged + [copy.deepcopy(item) for item in wanted.values()]
 
 
 def _remove(shape: Shape, value: Any, path: Path) -> None:
@@ -174,12 +174,12 @@ def _remove(shape: Shape, value: Any, path: Path) -> None:
         if value[name] in ({}, []):
             del value[name]
     elif isinstance(value, list):
-        for index, one in enumerate(value):
-            if step_of(shape, one) == step:
+        for index, item in enumerate(value):
+            if step_of(shape, item) == step:
                 if not rest:
                     del value[index]
                 else:
-                    value[index] = copy.copy(one)
+                    value[index] = copy.copy(item)
                     _remove(shape.item(), value[index], rest)
                 return
 
@@ -188,15 +188,15 @@ def encode(owned: Owned, times: Mapping[Manager, str]) -> list[dict[str, Any]]:
     """Return metadata.managedFields."""
     return [
         {
-            "manager": one.name,
-            "operation": one.operation,
-            "apiVersion": one.api_version,
-            **({"time": times[one]} if one in times else {}),
+            "manager": manager.name,
+            "operation": manager.operation,
+            "apiVersion": manager.api_version,
+            **({"time": times[manager]} if manager in times else {}),
             "fieldsType": "FieldsV1",
             "fieldsV1": _fields(paths),
-            **({"subresource": one.subresource} if one.subresource else {}),
+            **({"subresource": manager.subresource} if manager.subresource else {}),
         }
-        for one, paths in owned.items()
+        for manager, paths in owned.items()
     ]
 
 

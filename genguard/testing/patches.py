@@ -81,7 +81,7 @@ def _follow_directive(shape: Shape, merged: dict[str, Any], name: str, value: li
     """Remove values of a list, or put its items into an order, in place."""
     if name.startswith(_DELETE_VALUES):
         field = name.removeprefix(_DELETE_VALUES)
-        merged[field] = [one for one in merged.get(field, ()) if one not in value]
+        merged[field] = [item for item in merged.get(field, ()) if item not in value]
     elif name.startswith(_ORDER):
         field = name.removeprefix(_ORDER)
         if isinstance(merged.get(field), list):
@@ -92,21 +92,21 @@ def _merge_list(shape: Shape, current: Any, patch: list[Any]) -> list[Any]:
     key = shape.patch_key
     items = list(current) if isinstance(current, list) else []
     if {_DIRECTIVE: "replace"} in patch:
-        return [copy.deepcopy(one) for one in patch if one != {_DIRECTIVE: "replace"}]
+        return [copy.deepcopy(entry) for entry in patch if entry != {_DIRECTIVE: "replace"}]
     if not key:
         return copy.deepcopy(patch)
     if key == ".":
-        return items + [one for one in patch if one not in items]
-    for one in patch:
-        if not isinstance(one, dict) or key not in one:
-            raise bad_request(f"map: {one!r} does not contain declared merge key: {key}")
-        places = [at for at, item in enumerate(items) if item.get(key) == one[key]]
-        if one.get(_DIRECTIVE) == "delete":
+        return items + [entry for entry in patch if entry not in items]
+    for entry in patch:
+        if not isinstance(entry, dict) or key not in entry:
+            raise bad_request(f"map: {entry!r} does not contain declared merge key: {key}")
+        places = [at for at, item in enumerate(items) if item.get(key) == entry[key]]
+        if entry.get(_DIRECTIVE) == "delete":
             items = [item for at, item in enumerate(items) if at not in places]
         elif places:
-            items[places[0]] = strategic_merge_patch(shape.item(), items[places[0]], one)
+            items[places[0]] = strategic_merge_patch(shape.item(), items[places[0]], entry)
         else:
-            items.append(strategic_merge_patch(shape.item(), {}, one))
+            items.append(strategic_merge_patch(shape.item(), {}, entry))
     return items
 
 
@@ -114,10 +114,10 @@ def _ordered(shape: Shape | None, items: list[Any], order: list[Any]) -> list[An
     """Put the items that the patch names into its order, in the places that they have together."""
     key = "" if shape is None else shape.patch_key
 
-    def name(one: Any) -> Any:
-        return one.get(key) if isinstance(one, dict) else one
+    def name(item: Any) -> Any:
+        return item.get(key) if isinstance(item, dict) else item
 
-    wanted = [name(one) for one in order]
+    wanted = [name(item) for item in order]
     named = sorted(
         (item for item in items if name(item) in wanted), key=lambda item: wanted.index(name(item))
     )

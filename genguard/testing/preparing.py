@@ -175,11 +175,12 @@ def _take_resources(new: Document, asked: Document) -> None:
     _take(new["spec"], spec, ("resources",))
     for each in ("containers", "initContainers"):
         mine, theirs = new["spec"].get(each) or [], spec.get(each) or []
-        if [one.get("name") for one in mine] != [one.get("name") for one in theirs]:
+        names = [[container.get("name") for container in listed] for listed in (mine, theirs)]
+        if names[0] != names[1]:
             cause = ("spec", "Forbidden: pod resize may not add, remove or rename containers")
             raise invalid_object("Pod", new["metadata"].get("name", ""), [cause])
-        for one, other in zip(mine, theirs, strict=True):
-            _take(one, other, ("resources", "resizePolicy"))
+        for container, other in zip(mine, theirs, strict=True):
+            _take(container, other, ("resources", "resizePolicy"))
 
 
 def _take(mine: Document, theirs: Mapping[str, Any], names: tuple[str, ...]) -> None:
@@ -214,7 +215,7 @@ def check_finalizers(resource: Resource, old: Mapping[str, Any], new: Mapping[st
     """Raise RequestRefusedError where a finalizer is added to an object that is being deleted."""
     if "deletionTimestamp" not in old["metadata"]:
         return
-    before, after = (set(one["metadata"].get("finalizers") or ()) for one in (old, new))
+    before, after = (set(document["metadata"].get("finalizers") or ()) for document in (old, new))
     added = sorted(after - before)
     if added:
         text = f"Forbidden: no new finalizers can be added if the object is being deleted: {added}"

@@ -119,7 +119,7 @@ class Catalogue:
         self._table: Final = table
         self._custom: Final[dict[str, tuple[CustomResource, ...]]] = {}
         served = [each for row in table.rows if table.serves(row) for each in _built_in(row, table)]
-        self._found = {one.place: one for one in served}
+        self._found = {resource.place: resource for resource in served}
         self.engine = Engine(table, CustomResources(()))
 
     @property
@@ -141,8 +141,8 @@ class Catalogue:
         self, name: str, known: tuple[CustomResource, ...], declared: Iterable[Resource]
     ) -> None:
         """Serve other resources of a definition, all at once: threads read while it changes."""
-        gone = {(one.group, one.version, one.resource) for one in self._custom.get(name, ())}
-        kept = {place: one for place, one in self._found.items() if place not in gone}
+        gone = {(old.group, old.version, old.resource) for old in self._custom.get(name, ())}
+        kept = {place: resource for place, resource in self._found.items() if place not in gone}
         self._found = {**kept, **{resource.place: resource for resource in declared}}
         self._custom[name] = known
         self.engine = Engine(self._table, CustomResources(self.custom))
@@ -154,26 +154,27 @@ class Catalogue:
     def named(self, name: str) -> Resource | None:
         """Return the preferred version of a resource as kubectl writes it: `deployments.apps`."""
         plural, _, group = name.partition(".")
-        return next((one for one in self if one.key == (group, plural)), None)
+        return next((resource for resource in self if resource.key == (group, plural)), None)
 
     def of_kind(self, api_version: str, kind: str) -> Resource | None:
         """Return the resource of an object by its apiVersion and kind."""
-        return next(
-            (one for one in self if (one.api_version, one.kind) == (api_version, kind)), None
-        )
+        wanted = api_version, kind
+        found = (resource for resource in self if (resource.api_version, resource.kind) == wanted)
+        return next(found, None)
 
     def groups(self) -> dict[str, list[str]]:
         """Return the versions of each group, the preferred one first."""
         found: dict[str, list[str]] = {}
-        for one in self:
-            versions = found.setdefault(one.group, [])
-            if one.version not in versions:
-                versions.append(one.version)
+        for resource in self:
+            versions = found.setdefault(resource.group, [])
+            if resource.version not in versions:
+                versions.append(resource.version)
         return {group: sorted(versions, key=_rank) for group, versions in found.items()}
 
     def __iter__(self) -> Iterator[Resource]:
         """Yield every resource in each version, the preferred version first."""
-        return iter(sorted(self._found.values(), key=lambda one: (one.key, _rank(one.version))))
+        served = self._found.values()
+        return iter(sorted(served, key=lambda resource: (resource.key, _rank(resource.version))))
 
 
 def _rank(version: str) -> tuple[int, list[int]]:
@@ -209,23 +210,23 @@ def _declared(definition: Mapping[str, Any], known: Iterable[CustomResource]) ->
     spec = definition["spec"]
     names = spec["names"]
     converts = (spec.get("conversion") or {}).get("strategy") == "Webhook"
-    for version, one in zip(spec["versions"], known, strict=True):
+    for version, custom in zip(spec["versions"], known, strict=True):
         if version.get("served") is False:
             continue
         subresources = version.get("subresources") or {}
         schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
         scale = subresources.get("scale")
         yield Resource(
-            one.group,
-            one.version,
-            one.resource,
-            one.kind,
+            custom.group,
+            custom.version,
+            custom.resource,
+            custom.kind,
             spec.get("scope") != "Cluster",
-            custom_strategy(one),
+            custom_strategy(custom),
             Declared(schema, is_object=True),
             tuple(sorted(name for name, value in subresources.items() if value is not None)),
-            names.get("singular") or one.kind.lower(),
-            names.get("listKind") or f"{one.kind}List",
+            names.get("singular") or custom.kind.lower(),
+            names.get("listKind") or f"{custom.kind}List",
             tuple(names.get("shortNames") or ()),
             schema=schema,
             scale=None

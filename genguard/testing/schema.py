@@ -29,8 +29,8 @@ def fill_defaults(schema: Mapping[str, Any], value: Any) -> None:
     A null where null is not allowed counts as absent if there is a default.
     """
     if isinstance(value, list):
-        for one in value:
-            fill_defaults(mapping(schema.get("items")), one)
+        for item in value:
+            fill_defaults(mapping(schema.get("items")), item)
         return
     if not isinstance(value, dict):
         return
@@ -41,8 +41,8 @@ def fill_defaults(schema: Mapping[str, Any], value: Any) -> None:
         if name not in value or (value[name] is None and not inner.get("nullable")):
             value[name] = copy.deepcopy(inner["default"])
     others = mapping(schema.get("additionalProperties"))
-    for name, one in value.items():
-        fill_defaults(properties.get(name, others), one)
+    for name, child in value.items():
+        fill_defaults(properties.get(name, others), child)
 
 
 def find_problems(schema: Mapping[str, Any], value: Any, path: str = "") -> Iterator[Problem]:
@@ -77,7 +77,7 @@ def _wrong_type(schema: Mapping[str, Any], value: Any) -> str:
 def _find_wrong_value(schema: Mapping[str, Any], value: Any, path: str) -> Iterator[Problem]:
     allowed = schema.get("enum")
     if isinstance(allowed, list) and value not in allowed:
-        names = ", ".join(f'"{one}"' for one in allowed)
+        names = ", ".join(f'"{choice}"' for choice in allowed)
         yield path, f"Unsupported value: supported values: {names}"
 
 
@@ -110,13 +110,13 @@ def _find_wrong_list(schema: Mapping[str, Any], value: list[Any], path: str) -> 
     kind = schema.get("x-kubernetes-list-type")
     keys = schema.get("x-kubernetes-list-map-keys", ())
     seen: list[Any] = []
-    for index, one in enumerate(value):
+    for index, item in enumerate(value):
         if kind in ("set", "map"):
-            name = [mapping(one).get(key) for key in keys] if kind == "map" else one
+            name = [mapping(item).get(key) for key in keys] if kind == "map" else item
             if name in seen:
                 yield f"{path}[{index}]", "Duplicate value"
             seen.append(name)
-        yield from find_problems(mapping(schema.get("items")), one, f"{path}[{index}]")
+        yield from find_problems(mapping(schema.get("items")), item, f"{path}[{index}]")
 
 
 def _find_wrong_fields(
@@ -132,18 +132,18 @@ def _find_wrong_fields(
         yield path, f"should have at most {schema['maxProperties']} properties"
     properties = mapping(schema.get("properties"))
     others = mapping(schema.get("additionalProperties"))
-    for name, one in value.items():
+    for name, child in value.items():
         inner = properties.get(name, others)
         if inner:
-            yield from find_problems(inner, one, f"{before}{name}")
+            yield from find_problems(inner, child, f"{before}{name}")
 
 
 def _find_wrong_choice(schema: Mapping[str, Any], value: Any, path: str) -> Iterator[Problem]:
-    def fits(one: Mapping[str, Any]) -> bool:
-        return not any(find_problems(one, value, path))
+    def fits(part: Mapping[str, Any]) -> bool:
+        return not any(find_problems(part, value, path))
 
-    for one in schema.get("allOf", ()):
-        yield from find_problems(one, value, path)
+    for part in schema.get("allOf", ()):
+        yield from find_problems(part, value, path)
     if "anyOf" in schema and not any(map(fits, schema["anyOf"])):
         yield path, "must validate at least one schema (anyOf)"
     if "oneOf" in schema and sum(map(fits, schema["oneOf"])) != 1:

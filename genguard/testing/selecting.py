@@ -38,11 +38,14 @@ def parse_selectors(resource: Resource, labels: str, fields: str) -> Match:
         wanted = parse_label_selector(labels)
     except ValueError as error:
         raise bad_request(str(error)) from error
-    found = [_parse_field(resource, one.strip()) for one in fields.split(",") if one.strip()]
+    found = [
+        _parse_field(resource, clause) for clause in map(str.strip, fields.split(",")) if clause
+    ]
 
     def matches(document: Mapping[str, Any]) -> bool:
         given = document["metadata"].get("labels") or {}
-        return all(one.fits(given) for one in wanted) and all(fits(document) for fits in found)
+        has_labels = all(requirement.fits(given) for requirement in wanted)
+        return has_labels and all(fits(document) for fits in found)
 
     return matches
 

@@ -271,9 +271,9 @@ class _Connection(BaseHTTPRequestHandler):
     def _resources(self, group: str, version: str) -> Document:
         found = [
             entry
-            for one in self.server.cluster.catalogue
-            if (one.group, one.version) == (group, version)
-            for entry in one.discovered()
+            for resource in self.server.cluster.catalogue
+            if (resource.group, resource.version) == (group, version)
+            for entry in resource.discovered()
         ]
         if not found:
             raise no_such_path()
@@ -313,16 +313,16 @@ class _Connection(BaseHTTPRequestHandler):
         with self.server.cluster.lock:
             version = self.server.cluster.version
             found = self.server.cluster.select(target.resource, target.namespace)
-        found = [one for one in found if matches(one)]
+        found = [document for document in found if matches(document)]
         metadata: Document = {"resourceVersion": str(version)}
         begin, limit = params.number("continue"), params.number("limit")
         if limit and len(found) > begin + limit:
             metadata["continue"] = str(begin + limit)
             metadata["remainingItemCount"] = len(found) - begin - limit
         found = found[begin : begin + limit] if limit else found[begin:]
-        for one in found:  # the items of a list have no type of their own
-            one.pop("kind")
-            one.pop("apiVersion")
+        for document in found:  # the items of a list have no type of their own
+            document.pop("kind")
+            document.pop("apiVersion")
         resource = target.resource
         return {
             "kind": resource.list_kind,
@@ -356,8 +356,8 @@ class _Connection(BaseHTTPRequestHandler):
         matches = params.matches(target.resource)
         with self.server.cluster.lock:
             found = self.server.cluster.select(target.resource, target.namespace)
-            for one in filter(matches, found):
-                metadata = one["metadata"]
+            for document in filter(matches, found):
+                metadata = document["metadata"]
                 each = target._replace(
                     namespace=metadata.get("namespace", ""), name=metadata["name"]
                 )
@@ -397,7 +397,7 @@ class _Connection(BaseHTTPRequestHandler):
                 first = cluster.select(target.resource, target.namespace)
                 version = cluster.version
             cluster.events_since(version)  # refuses one that is too old
-        sent = [("ADDED", one) for one in first if matches(one)]
+        sent = [("ADDED", document) for document in first if matches(document)]
         marks = params.is_set("allowWatchBookmarks")
         if sends_first and marks:
             marked = _bookmark(target.resource, version)

@@ -191,8 +191,8 @@ def fill_builtin_defaults(shape: Shape, value: Any) -> None:
     """Set the fields of a built-in kind that are absent and have a default, in place."""
     if isinstance(value, list):
         item = shape.item()
-        for one in value:
-            fill_builtin_defaults(item, one)
+        for child in value:
+            fill_builtin_defaults(item, child)
         return
     if not isinstance(value, dict) or not isinstance(shape, BuiltIn):
         return
@@ -202,10 +202,10 @@ def fill_builtin_defaults(shape: Shape, value: Any) -> None:
     depends = _DEPENDENT_DEFAULTS.get(shape.type_name)
     if depends is not None:
         depends(value)
-    for name, one in value.items():
+    for name, child in value.items():
         inner = shape.field(name)
         if inner is not None:
-            fill_builtin_defaults(inner, one)
+            fill_builtin_defaults(inner, child)
 
 
 def _fill_rolling_update(strategy: dict[str, Any]) -> None:
@@ -256,8 +256,8 @@ def drop_unknown(shape: Shape, value: Any, path: str = "") -> list[str]:
         item = shape.item()
         return [
             unknown
-            for index, one in enumerate(value)
-            for unknown in drop_unknown(item, one, f"{path}[{index}]")
+            for index, child in enumerate(value)
+            for unknown in drop_unknown(item, child, f"{path}[{index}]")
         ]
     if not isinstance(value, dict):
         return []

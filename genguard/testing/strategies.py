@@ -38,14 +38,14 @@ def objects_of(
     """
     spec = definition["spec"]
     served = [version for version in spec["versions"] if version.get("served")]
-    found = next((one for one in served if version in (None, one["name"])), None)
+    found = next((entry for entry in served if version in (None, entry["name"])), None)
     if found is None:
         raise LookupError(f"{definition['metadata']['name']} serves no version {version}")
     schema = (found.get("schema") or {}).get("openAPIV3Schema") or {}
     properties = schema.get("properties") or {}
     fields = {
-        name: _values(one)
-        for name, one in properties.items()
+        name: _values(inner)
+        for name, inner in properties.items()
         if name not in ("apiVersion", "kind", "metadata", "status")
     }
     required = set(schema.get("required") or ()) | {"spec"}
@@ -93,7 +93,7 @@ def _numbers(schema: Mapping[str, Any]) -> SearchStrategy[int]:
 
 
 def _objects(schema: Mapping[str, Any]) -> SearchStrategy[dict[str, Any]]:
-    fields = {name: _values(one) for name, one in (schema.get("properties") or {}).items()}
+    fields = {name: _values(inner) for name, inner in (schema.get("properties") or {}).items()}
     of_each = schema.get("additionalProperties")
     if isinstance(of_each, Mapping) and not fields:
         names = some.from_regex(_NAMES, fullmatch=True)

@@ -106,7 +106,7 @@ class Chain:
             raise ValueError("two webhooks have one name")
         registered = read_configurations([webhook.configuration for webhook in webhooks])
         self._registered: Final[Mapping[str, Registration]] = {
-            one.configuration: one for one in registered
+            registration.configuration: registration for registration in registered
         }
         self._links: Final = [Link(webhook.name, webhook.reinvoked) for webhook in webhooks]
 

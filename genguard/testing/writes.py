@@ -95,8 +95,8 @@ class Write:
         named = target.namespace, target.name, target.subresource
         name = "/".join(filter(None, named))
         steps = [
-            "-" if one is None else str(one["metadata"].get("generation", "-"))
-            for one in (self.before, self.after)
+            "-" if state is None else str(state["metadata"].get("generation", "-"))
+            for state in (self.before, self.after)
         ]
         return (
             f"{self.user} ({self.manager}) {self.operation} {target.resource.name} {name}: "
@@ -115,7 +115,7 @@ def make_review(
 ) -> Document:
     """Return the AdmissionReview that a webhook would be sent."""
     resource = target.resource
-    shown = [None if one is None else copy.deepcopy(one) for one in (new, old)]
+    shown = [None if document is None else copy.deepcopy(document) for document in (new, old)]
     of_object = {"group": resource.group, "version": resource.version}
     kind = {**of_object, "kind": resource.kind}
     if target.subresource == "scale":
