@@ -42,7 +42,7 @@ def pod_of(workload: Mapping[str, Any]) -> Document:
     if not isinstance(spec, dict):
         return {}
     given = {key: get(template, "metadata", key) for key in ("labels", "annotations")}
-    metadata = {key: one for key, one in given.items() if one is not ABSENT}
+    metadata = {key: value for key, value in given.items() if value is not ABSENT}
     metadata["generateName"] = f"{workload['metadata']['name']}-"
     if isinstance(claims, list):
         names = [claim["metadata"]["name"] for claim in claims]
@@ -55,7 +55,7 @@ def copy_of(stored: Document, owner: Mapping[str, Any]) -> Document:
     """Return what creates another such object, with all that the template of an owner asks for."""
     pod = pod_of(owner) if stored.get("kind") == PODS.kind else {}
     made: Document = overlay({key: stored[key] for key in stored if key != "status"}, pod)
-    kept = {key: one for key, one in made["metadata"].items() if key not in SET_BY_SERVER}
+    kept = {key: value for key, value in made["metadata"].items() if key not in SET_BY_SERVER}
     kept["generateName"] = made["metadata"].get("generateName") or f"{stored['metadata']['name']}-"
     return {**made, "metadata": kept}
 
@@ -66,8 +66,8 @@ def taken(sent: Document, made: Document) -> dict[str, str]:
 
 
 def _taken(sent: Document, made: Document) -> dict[Place, str]:
-    lost = [difference for difference in overwritten(sent, made) if not difference.is_omitted]
-    return {_of_any(one.place): "removed" if one.after is ABSENT else "changed" for one in lost}
+    lost = [loss for loss in overwritten(sent, made) if not loss.is_omitted]
+    return {_of_any(loss.place): "removed" if loss.after is ABSENT else "changed" for loss in lost}
 
 
 def _of_any(place: Place) -> Place:
@@ -90,7 +90,7 @@ def as_known(sample: Document, of: Served, version: str) -> Document:
 
     def pruned(value: Any, place: Place) -> Any:
         if isinstance(value, list):
-            return [pruned(one, (*place, "*")) for one in value]
+            return [pruned(item, (*place, "*")) for item in value]
         if not isinstance(value, dict):
             return value
         return {key: pruned(value[key], (*place, key)) for key in value if is_known((*place, key))}
@@ -145,13 +145,13 @@ def sites(
         kind = of.group, of.version, of.resource
         write = Matched(*kind, "", "CREATE", name, "", given, given, known)
         truths = [
-            (registration, registration.covers(write))
+            (registration.name, registration.covers(write), registration.conditions)
             for registration in registered
             if not registration.phase
         ]
-        called = frozenset(one.name for one, truth in truths if truth is not Truth.FALSE)
-        sure = (one for one, truth in truths if truth is Truth.TRUE and not one.conditions)
-        found.setdefault(called, Site(of, name, called, frozenset(one.name for one in sure)))
+        called = frozenset(who for who, truth, _ in truths if truth is not Truth.FALSE)
+        sure = frozenset(who for who, truth, limits in truths if truth is Truth.TRUE and not limits)
+        found.setdefault(called, Site(of, name, called, sure))
     return [*found.values()][:_MOST_SITES]
 
 
@@ -169,7 +169,7 @@ def lost_fields(of: Served, sent: Document, made: Document) -> dict[str, Ages]:
     for place, how in _taken(sent, made).items():
         at = [to_pointer(place[: n + 1]) for n in range(len(place))]
         if (age := since(at[-1])) or how == "removed":
-            found[next(one for one in at if since(one) == age) if age else at[-1]] = age
+            found[next(pointer for pointer in at if since(pointer) == age) if age else at[-1]] = age
     gone = tuple(f"{at}/" for at in found)
     sent_at = (to_pointer(_of_any(place)) for place, _ in leaves(sent))
     kept = {at: since(at) for at in sent_at if not f"{at}/".startswith(gone)}
@@ -183,7 +183,7 @@ def lost_fields(of: Served, sent: Document, made: Document) -> dict[str, Ages]:
 
 def as_people_read(pointer: str) -> str:
     """Return a pointer as `spec.initContainers[*].restartPolicy`."""
-    return show(tuple(Item(one) if one == "*" else one for one in from_pointer(pointer)))
+    return show(tuple(Item(step) if step == "*" else step for step in from_pointer(pointer)))
 
 
 def built_with(lost: Collection[Ages]) -> str:
@@ -216,13 +216,13 @@ def find_strippers(
     suspected = []
     for site, fields in tried:
         for at in (field for field in fields if _of_pod(field) not in by_server):
-            kept = [one.sure for one, lost in tried if one.of == site.of and at not in lost]
-            able = {one for one in site.called if one not in policies or policies[one].sets(at)}
+            kept = [other.sure for other, lost in tried if other.of == site.of and at not in lost]
+            able = {name for name in site.called if name not in policies or policies[name].sets(at)}
             suspected.append((sorted(able.difference(*kept)), site.of, at, fields[at]))
     found: dict[tuple[str, ...], dict[tuple[Served, str], Ages]] = {}
     sure: set[tuple[str, str]] = set()
-    for who, of, at, ages in sorted(suspected, key=lambda one: len(one[0])):
-        if sure.isdisjoint((one, _of_pod(at)) for one in who) or len(who) == 1:
+    for who, of, at, ages in sorted(suspected, key=lambda row: len(row[0])):
+        if sure.isdisjoint((name, _of_pod(at)) for name in who) or len(who) == 1:
             found.setdefault(tuple(who), {})[of, at] = ages
-            sure |= {(one, _of_pod(at)) for one in who if len(who) == 1}
+            sure |= {(name, _of_pod(at)) for name in who if len(who) == 1}
     return found

@@ -44,7 +44,7 @@ def overwritten(
     """
     whole = whole | owned_whole(stored)
     found = _overwritten(_counted(manifest), stored, ())
-    return [one for one in found if not one.is_filled or one.place in whole]
+    return [field for field in found if not field.is_filled or field.place in whole]
 
 
 def at(document: Any, place: Place) -> Any:
@@ -58,7 +58,7 @@ def differences(
     before: Mapping[str, Any], after: Mapping[str, Any], *, below: Place = ()
 ) -> list[Difference]:
     """Return what differs between two objects, without what the API server writes itself."""
-    old, new = (dict(leaves(_counted(one))) for one in (before, after))
+    old, new = (dict(leaves(_counted(document))) for document in (before, after))
     found = [
         Difference(place, old.get(place, ABSENT), new.get(place, ABSENT))
         for place in dict.fromkeys((*old, *new))
@@ -68,9 +68,9 @@ def differences(
         and (new.get(place, ABSENT) not in ({}, []) or old.get(place, ABSENT) is not ABSENT)
     ]
     return found + [
-        one
-        for one in _overwritten(before, after, ())
-        if one.order and one.place[: len(below)] == below
+        difference
+        for difference in _overwritten(before, after, ())
+        if difference.order and difference.place[: len(below)] == below
     ]
 
 
@@ -105,10 +105,10 @@ def overlay(
         if _have_keys(steps) and _have_keys(wanted):
             # The order is that of the manifest, as the API server merges lists.
             laid = [
-                overlay(steps.get(one), value, (*place, one), whole)
-                for one, value in wanted.items()
+                overlay(steps.get(step), value, (*place, step), whole)
+                for step, value in wanted.items()
             ]
-            return laid + [one for step, one in steps.items() if step not in wanted]
+            return laid + [value for step, value in steps.items() if step not in wanted]
     return copy.deepcopy(asked)
 
 
@@ -123,7 +123,7 @@ def _overwritten(asked: Any, stored: Any, place: Place) -> Iterator[Difference]:
     found = dict(children(stored, place)) if type(stored) is type(asked) else {}
     if len(found) > len(steps) and not _have_keys(found) and isinstance(asked, list):
         yield Difference(place, asked, stored)
-    kept = [one for one in found if one in steps]
+    kept = [step for step in found if step in steps]
     if isinstance(asked, list) and kept != [step for step in steps if step in found]:
         yield Difference(place, asked, stored, order=True)
     for step, value in steps.items():
@@ -135,7 +135,7 @@ def _counted(document: Mapping[str, Any]) -> dict[str, Any]:
     metadata = document.get("metadata")
     if not isinstance(metadata, dict):
         return dict(document)
-    kept = {key: one for key, one in metadata.items() if ("metadata", key) not in _OF_SERVER}
+    kept = {key: value for key, value in metadata.items() if ("metadata", key) not in _OF_SERVER}
     return {**document, "metadata": kept}
 
 
@@ -145,6 +145,6 @@ def _have_keys(steps: Mapping[str, Any]) -> bool:
     return named != [str(index) for index in range(len(named))]
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(value: Any, other: Any) -> bool:
     """Whether two values are equal to Kubernetes: 1000m is 1."""
-    return same_json(one, other) or same_quantity(one, other)
+    return same_json(value, other) or same_quantity(value, other)

@@ -76,16 +76,16 @@ def without_ignored(
 ) -> list[Contested]:
     """Return what is contested in one object; what Argo CD ignores is a note."""
     found = []
-    for one in contested:
-        can_be = one.contest in _IGNORABLE and one.level is Level.FIGHT
-        by = next((rule for rule in rules if can_be and _ignores(rule, which, one)), None)
-        ignored = by and one._replace(level=Level.NOTE, note=f"ignored by {by.text}")
-        found.append(ignored or one)
+    for field in contested:
+        can_be = field.contest in _IGNORABLE and field.level is Level.FIGHT
+        by = next((rule for rule in rules if can_be and _ignores(rule, which, field)), None)
+        ignored = by and field._replace(level=Level.NOTE, note=f"ignored by {by.text}")
+        found.append(ignored or field)
     return found
 
 
 def _ignores(rule: Ignore, which: Mapping[str, str], contested: Contested) -> bool:
-    if not all(one.fullmatch(which[key]) for key, one in rule.target.items()):
+    if not all(pattern.fullmatch(which[key]) for key, pattern in rule.target.items()):
         return False
     if rule.manager:
         return any(party.manager == rule.manager for party in contested.parties)

@@ -15,7 +15,7 @@ from genguard.blame.report import BlamedField, Writer
 from genguard.converge.contest import Contest, Contested, CycleStep, Level, Party
 from genguard.converge.fields import overwritten
 from genguard.detection.finding import Confidence
-from genguard.objects.fields import get
+from genguard.objects.fields import get, items
 from genguard.objects.served import Served
 
 _REPLICAS: Final[Place] = ("spec", "replicas")
@@ -49,26 +49,26 @@ def owned_by_others(
     """
     rows = {row.field: row for row in known}
     asked = dict(leaves(manifest))
-    empty = (place for place, one in asked.items() if one == [])
+    empty = (place for place, value in asked.items() if value == [])
     fought = frozenset(place for place in empty if any(map(returned, _below(place, rows))))
     differ = {
         difference.place: difference
         for difference in overwritten(manifest, stored, fought)
         if not difference.order
     }
-    asked |= {place: one.before for place, one in differ.items()}
+    asked |= {place: difference.before for place, difference in differ.items()}
     for place, wanted in asked.items():
         row = rows.get(show(place)) or next(_below(place, rows), None)
         if row is None:
             continue
         if place in differ:
-            others = [one for one in (row.writer, *row.also) if one and one.manager != manager]
+            others = [by for by in (row.writer, *row.also) if by and by.manager != manager]
             if others:
                 cycle = (
                     CycleStep("the manifest", wanted),
                     CycleStep(others[0].name, differ[place].after),
                 )
-                rest = [rows[show(one)] for one in asked if show(one) in rows]
+                rest = [rows[field] for field in map(show, asked) if field in rows]
                 level, note = _level(others[0], manager, rest), _how(others[0], manager)
                 yield Contested(Contest.OWNED, level, place, (_party(others[0]),), cycle, note)
         elif other := _who_comes_back(row, manager, user):
@@ -114,7 +114,7 @@ def _level(other: Writer, manager: str | None, rest: Sequence[BlamedField]) -> L
     """
     if other.through != "Apply":
         return Level.NOTE if _is_applier(other) else Level.FIGHT
-    own = sum(any(one and one.is_same(other) for one in (row.writer, *row.also)) for row in rest)
+    own = sum(any(by and by.is_same(other) for by in (row.writer, *row.also)) for row in rest)
     may_be_own = manager is None and _is_applier(other) and 2 * own >= len(rest)
     return Level.NOTE if may_be_own else Level.FIGHT
 
@@ -219,9 +219,10 @@ def _sized(manifest: Mapping[str, Any], scaler: Mapping[str, Any]) -> Iterator[t
 
     autoscaler vertical-pod-autoscaler pkg/apis/autoscaling.k8s.io/v1/types.go
     """
-    policies = get(scaler, "spec", "resourcePolicy", "containerPolicies")
-    listed = policies if isinstance(policies, list) else ()
-    by_name = {one.get("containerName"): one for one in listed if isinstance(one, Mapping)}
+    policies = items(get(scaler, "spec", "resourcePolicy", "containerPolicies"))
+    by_name = {
+        policy.get("containerName"): policy for policy in policies if isinstance(policy, Mapping)
+    }
     is_off = get(scaler, "spec", "updatePolicy", "updateMode") == "Off"
     for place, wanted in () if is_off else leaves(manifest):
         if place[:4] != _CONTAINERS or place[5:6] != ("resources",) or len(place) != _OF_RESOURCE:

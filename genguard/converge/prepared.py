@@ -91,11 +91,12 @@ class Logs:
     def __init__(self, prepared: Iterable[Prepared]) -> None:
         self._by_object: Final[dict[tuple[str, ...], AuditBlame]] = {}
         self._by_kind: Final[dict[tuple[str, str], list[tuple[str, AuditBlame]]]] = {}
-        for one in prepared:
-            if one.served is not None and one.key not in self._by_object:
-                name, kind = one.which["name"], (one.served.group, one.served.resource)
-                log = AuditBlame(lambda _: True, name, one.which["namespace"])
-                self._by_object[one.key] = log
+        for manifest in prepared:
+            if manifest.served is not None and manifest.key not in self._by_object:
+                name = manifest.which["name"]
+                kind = manifest.served.group, manifest.served.resource
+                log = AuditBlame(lambda _: True, name, manifest.which["namespace"])
+                self._by_object[manifest.key] = log
                 self._by_kind.setdefault(kind, []).append((name, log))
 
     def take(self, event: Event) -> None:

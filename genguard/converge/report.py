@@ -111,7 +111,7 @@ def as_sarif(
         for result in found
         for contested in result.contested
     ]
-    rules = {one.value: reason for one, reason in REASONS.items()}
+    rules = {contest.value: reason for contest, reason in REASONS.items()}
     notes = [
         f"{name_of(result.object)}: not asked: {name}: {reason}"
         for result in found

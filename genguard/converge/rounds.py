@@ -132,7 +132,7 @@ async def converge(asked: Asked, cluster: Cluster) -> ConvergeResult:
     again = overlay(applied, asked.manifest, whole=owned_whole(applied))
     first = await _run(cluster, cluster.review(asked.operation, again, asked.stored), found)
     rounds = await _rounds(applied, asked, cluster, found)
-    every = [first, *(one for one, _ in rounds)]
+    every = [first, *(passed for passed, _ in rounds)]
     last = rounds[-1][0]
     found.contested += _overwritten(asked, applied, first, cluster, found)
     found.contested += _overwritten(asked, last.object, last, cluster, found)
@@ -161,13 +161,13 @@ async def taken_from_pods(
     return [
         Contested(
             Contest.TAKEN_FROM_PODS,
-            Level.NOTE if all(is_policy(each.name) for each in one.parties) else one.level,
-            (*above, *one.place),
-            one.parties,
-            one.cycle[1:],
+            Level.NOTE if all(is_policy(each.name) for each in loss.parties) else loss.level,
+            (*above, *loss.place),
+            loss.parties,
+            loss.cycle[1:],
         )
-        for one in lost
-        if one.cycle[-1].value is ABSENT
+        for loss in lost
+        if loss.cycle[-1].value is ABSENT
     ]
 
 
@@ -194,10 +194,10 @@ def _result(asked: Asked, cluster: Cluster, found: _Found) -> ConvergeResult:
 def _distinct(contested: Iterable[Contested]) -> Iterator[Contested]:
     """Yield each field of a contest once, fights first."""
     seen = set()
-    for one in sorted(contested, key=lambda each: each.level is Level.NOTE):
-        if (one.contest, one.place, one.parties) not in seen:
-            seen.add((one.contest, one.place, one.parties))
-            yield one
+    for entry in sorted(contested, key=lambda each: each.level is Level.NOTE):
+        if (entry.contest, entry.place, entry.parties) not in seen:
+            seen.add((entry.contest, entry.place, entry.parties))
+            yield entry
 
 
 async def _run(cluster: Cluster, review: Document, found: _Found) -> Passed:
@@ -256,12 +256,12 @@ async def _invalid(
     made = passed[-1].object
     if not differences(applied, made):
         return []
-    kept = {key: one for key, one in made["metadata"].items() if key in _OF_MANIFESTS}
+    kept = {key: value for key, value in made["metadata"].items() if key in _OF_MANIFESTS}
     try:
         await cluster.apply({**made, "metadata": kept})
     except RefusedApplyError as error:
-        refused = (_refused(one, str(error)) for one in passed)
-        return [one for one in refused if one is not None][:1]
+        refused = (_refused(answer, str(error)) for answer in passed)
+        return [refusal for refusal in refused if refusal is not None][:1]
     return []
 
 
@@ -372,11 +372,10 @@ async def _status(
         review = cluster.review("UPDATE", new, old, subresource)
         passed = await _run(cluster, review, found)
         changed, changes = differences(new, passed.object, below=("status",)), _changes(passed)
-        lost.append({one.place: (one, changes) for one in changed if one.before is not ABSENT})
+        gone = [difference for difference in changed if difference.before is not ABSENT]
+        lost.append({difference.place: (difference, changes) for difference in gone})
         policies = policies or cluster.policies(review, _POINTER)
-    contested = [
-        _lost(one, changes, asked) for place, (one, changes) in lost[0].items() if place in lost[1]
-    ]
+    contested = [_lost(*loss, asked) for place, loss in lost[0].items() if place in lost[1]]
     if policies and asked.served.has_status:
         parties = tuple(_suspected("policy", policies, Confidence.LIKELY))
         contested.append(

@@ -20,7 +20,7 @@ _OBSERVED: Final = "observedGeneration"
 
 
 def status_samples(
-    schema: Mapping[str, Any], generation: int, resolve: Resolve = lambda one: one
+    schema: Mapping[str, Any], generation: int, resolve: Resolve = lambda node: node
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return two statuses of a kind by the schema of its status, {} where it declares nothing."""
     first, second = (_Sample(generation, turn, resolve).object(schema, 0) for turn in (0, 1))
@@ -38,8 +38,8 @@ class _Sample:
     def object(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
         """Return an object with all fields that are declared, and one key where any may be."""
         schema, found = self._followed(schema), {}
-        for key, one in (schema.get("properties") or {}).items():
-            value = self._value(one, key, depth + 1)
+        for key, inner in (schema.get("properties") or {}).items():
+            value = self._value(inner, key, depth + 1)
             if value is not None:
                 found[key] = value
         of_each = schema.get("additionalProperties")
@@ -75,13 +75,13 @@ class _Sample:
         schema = self._followed(schema)
         if depth > _DEEPEST:
             return None
-        if values := [one for one in schema.get("enum") or () if one]:
+        if values := [value for value in schema.get("enum") or () if value]:
             return values[self._turn % len(values)]
         if schema.get("type") == "object" or "properties" in schema:
             return self.object(schema, depth)
         if schema.get("type") == "array":
-            one = self._value(schema.get("items") or {}, name, depth + 1)
-            return [] if one is None else [one]
+            item = self._value(schema.get("items") or {}, name, depth + 1)
+            return [] if item is None else [item]
         return self._scalar(schema, name)
 
     def _scalar(self, schema: Mapping[str, Any], name: str) -> Any:
