@@ -67,9 +67,9 @@ def aggregate(view: StatusView, children: Sequence[StatusView]) -> StatusView:
         settled=view.settled and summary.settled and not leaving,
         health=health,
         reasons=tuple(reasons),
-        traffic_ready=combine([view.traffic_ready, *(one.traffic_ready for one in counted)]),
+        traffic_ready=combine([view.traffic_ready, *(child.traffic_ready for child in counted)]),
         application_qualified=combine(
-            [view.application_qualified, *(one.application_qualified for one in counted)]
+            [view.application_qualified, *(child.application_qualified for child in counted)]
         ),
     )
 
@@ -78,8 +78,8 @@ def summarize(views: Iterable[StatusView]) -> Summary:
     """Return one answer for several objects: roots, or the children that an owner counts."""
     members = list(views)
     blocked = [member for member in members if member.ready is not True or not member.settled]
-    some, more = blocked[:MOST_LEAVES], len(blocked) - MOST_LEAVES
-    leaves = [_prefix_path(one, reason) for one in some for reason in _deepest(one.reasons)]
+    shown, more = blocked[:MOST_LEAVES], len(blocked) - MOST_LEAVES
+    leaves = [_prefix_path(view, reason) for view in shown for reason in _deepest(view.reasons)]
     if more > 0:
         leaves.append(remark("objects", have=more, note="more objects that block"))
     counts = Counter(member.health for member in members)
@@ -88,7 +88,7 @@ def summarize(views: Iterable[StatusView]) -> Summary:
         _all_of({member.ready for member in members}),
         all(member.settled for member in members),
         max(counts, key=_WORST.__getitem__, default=Health.GREEN),
-        tuple(counts[one] for one in Health),
+        tuple(counts[health] for health in Health),
         tuple(leaves),
     )
 

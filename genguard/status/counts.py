@@ -239,10 +239,10 @@ class Summaries:
 
     def _rest(self, sets: dict[Key, SetCounts]) -> SetCounts:
         rest = SetCounts()
-        for one in islice(sets.values(), self._most, None):
-            rest.unready += one.unready
-            rest.unsettled += one.unsettled
-            for health, count in one.healths.items():
+        for counts in islice(sets.values(), self._most, None):
+            rest.unready += counts.unready
+            rest.unsettled += counts.unsettled
+            for health, count in counts.healths.items():
                 rest.healths[health] += count
         return rest
 

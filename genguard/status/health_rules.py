@@ -129,7 +129,7 @@ def parse_rules(document: Any, source: str) -> tuple[HealthRule, ...]:
     listed = _list_of(document)
     if len(listed) > MOST_RULES:
         raise BadRuleError(f"more than {MOST_RULES} rules: give some of them to another file")
-    return tuple(_parse_rule(one, f"rules[{at}]", source) for at, one in enumerate(listed))
+    return tuple(_parse_rule(rule, f"rules[{at}]", source) for at, rule in enumerate(listed))
 
 
 def distinct(rules: Iterable[HealthRule]) -> tuple[HealthRule, ...]:
@@ -272,9 +272,9 @@ def _said_beside(obj: CheckedObject) -> Iterator[Reason]:
     except ValueError:
         return
     for name, status in (("Paused", "True"), ("Active", "False")):
-        one = conditions.get(name)
-        if one is not None and one.status == status:
-            yield remark(one.path, have=status, note=one.note)
+        condition = conditions.get(name)
+        if condition is not None and condition.status == status:
+            yield remark(condition.path, have=status, note=condition.note)
 
 
 _TYPE_IN: Final = re.compile(r"\.type\s+in\s+\[([^\]]*)\]")
@@ -298,9 +298,9 @@ def _read(expression: str, key: Key, obj: CheckedObject) -> list[_Read]:
     named = _TYPE_IS.findall(expression) if _CONDITIONS.search(expression) else ()
     found: list[_Read] = []
     for name in dict.fromkeys(name for _, name in named):
-        one = conditions.get(name)
-        have = ABSENT if one is None else short_word(one.status)
-        note = "" if one is None else one.note
+        condition = conditions.get(name)
+        have = ABSENT if condition is None else short_word(condition.status)
+        note = "" if condition is None else condition.note
         found.append((f"status.conditions[{name}]", have, note))
     # What is True is seldom what is missing, and what is absent seldom what is in the way.
     unlikely = "True" if key is Key.CURRENT else ABSENT
@@ -325,7 +325,7 @@ def _read_in_items(
 
     Each item has conditions of its own; a parent is named by its reference.
     """
-    listed = (name for some in _TYPE_IN.findall(expression) for _, name in _QUOTED.findall(some))
+    listed = (name for names in _TYPE_IN.findall(expression) for _, name in _QUOTED.findall(names))
     named = {*listed, *(name for _, name in _TYPE_IS.findall(expression))}
     if not items:
         yield path, 0, "nobody has reported on it"

@@ -120,11 +120,11 @@ def _containers(document: Mapping[str, Any]) -> Iterator[_Shown]:
         if not started:
             continue
         wanted = {
-            one["name"]: one["image"]
-            for one in _objects(spec.get(in_spec))
-            if isinstance(one.get("name"), str)
-            and isinstance(one.get("image"), str)
-            and (in_spec == "containers" or one.get("restartPolicy") == "Always")
+            declared["name"]: declared["image"]
+            for declared in _objects(spec.get(in_spec))
+            if isinstance(declared.get("name"), str)
+            and isinstance(declared.get("image"), str)
+            and (in_spec == "containers" or declared.get("restartPolicy") == "Always")
         }
         for index, item, container in started:
             name = item.get("name")
@@ -139,7 +139,7 @@ def _is_pod(document: Mapping[str, Any]) -> bool:
 
 
 def _objects(listed: object) -> Iterator[Mapping[str, Any]]:
-    return (one for one in items(listed) if isinstance(one, dict))
+    return (item for item in items(listed) if isinstance(item, dict))
 
 
 def _images_of(known: bytes) -> dict[bytes, bytes]:

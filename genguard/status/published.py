@@ -110,7 +110,7 @@ def read_schema(definition: Document, version: str) -> frozenset[str]:
     """
     name = get(definition, "metadata", "name")
     versions = items(get(definition, "spec", "versions"))
-    found = next((one for one in versions if get(one, "name") == version), None)
+    found = next((entry for entry in versions if get(entry, "name") == version), None)
     if not isinstance(get(found, "subresources", "status"), dict):
         raise NotPublishableError(
             f"{name}: version {version} has no status subresource: add subresources.status to the "
@@ -204,10 +204,10 @@ class StoredConditions(NamedTuple):
 def read_stored(document: Document) -> StoredConditions:
     """Return the conditions Ready and Settled of an object as it is stored."""
     found: dict[str, Document] = {}
-    for one in items(get(document, "status", "conditions")):
-        name = get(one, "type")
-        if isinstance(one, dict) and isinstance(name, str) and name in TYPES:
-            found.setdefault(name, one)
+    for condition in items(get(document, "status", "conditions")):
+        name = get(condition, "type")
+        if isinstance(condition, dict) and isinstance(name, str) and name in TYPES:
+            found.setdefault(name, condition)
     return StoredConditions(found, read_owners(document))
 
 

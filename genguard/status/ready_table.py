@@ -80,11 +80,11 @@ def holds(test: tuple[Any, ...], obj: CheckedObject) -> bool:
     """Whether one test of a row holds; raises BadReadyTableError for one that there is not."""
     match test:
         case ("equal", str(left), str(right)):
-            one, other = _read(obj, left), _read(obj, right)
-            return one == other and type(one) is type(other) and one is not ABSENT
+            first, other = _read(obj, left), _read(obj, right)
+            return first == other and type(first) is type(other) and first is not ABSENT
         case ("atLeast", str(left), str(right)):
-            one, other = _read(obj, left), _read(obj, right)
-            return type(one) is int and type(other) is int and one >= other
+            first, other = _read(obj, left), _read(obj, right)
+            return type(first) is int and type(other) is int and first >= other
         case ("is", str(path), str(value)):
             return bool(_read(obj, path) == value)
         case ("notEmpty", str(path)):

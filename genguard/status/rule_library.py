@@ -128,7 +128,7 @@ def load_library_cases() -> Iterator[tuple[str, Case]]:
 
 def _documents(*, cases: bool) -> Iterator[tuple[str, Any]]:
     folder = resources.files(__package__) / "library"
-    for file in sorted(folder.iterdir(), key=lambda one: one.name):
+    for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
         end = _CASES if cases else ".yaml"
         if file.name.endswith(end) and file.name.endswith(_CASES) is cases:
             yield file.name.removesuffix(end), load_document(file.read_bytes())

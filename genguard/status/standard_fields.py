@@ -140,12 +140,12 @@ def read_health(
     for path, value, _ in _fields(places, dict.fromkeys(_HEALTH, False)):
         note = "not known yet" if value is None else ""
         found.append((path, value, _colour(value), note))
-    for one in filter(None, map(conditions.get, _HEALTH_TYPES)):
-        if one.stale(obj.generation):
-            reasons.append(one.stale_reason(obj.generation, Blocks.NOTHING))
+    for condition in filter(None, map(conditions.get, _HEALTH_TYPES)):
+        if condition.stale(obj.generation):
+            reasons.append(condition.stale_reason(obj.generation, Blocks.NOTHING))
         else:
-            good = Health.GREEN if one.status == "True" else _colour(one.status)
-            found.append((one.path, one.status, good or Health.YELLOW, one.note))
+            good = Health.GREEN if condition.status == "True" else _colour(condition.status)
+            found.append((condition.path, condition.status, good or Health.YELLOW, condition.note))
     for path, value, colour, note in found:
         said += [colour] if colour else []
         if colour is Health.RED and red:
@@ -153,7 +153,7 @@ def read_health(
         elif colour is not Health.GREEN:
             why = note if colour else "not Red, Yellow or Green, so not read"
             reasons.append(remark(path, have=short_word(value), note=why))
-    return next((one for one in reversed(Health) if one in said), None), reasons
+    return next((colour for colour in reversed(Health) if colour in said), None), reasons
 
 
 def _colour(value: Any) -> Health | None:

@@ -224,7 +224,7 @@ class Terminating:
         """Compare the reported and counted numbers of all ReplicaSets or all Deployments."""
         owners = self._owners[kind]
         notable = self.counts(kind, notable=True)
-        disagreeing = sum(one.reported not in (None, one.counted) for one in notable)
+        disagreeing = sum(owner.reported not in (None, owner.counted) for owner in notable)
         silent = sum(owner.reported is None for owner in owners.values())
         return Agreement(len(owners) - silent - disagreeing, disagreeing, silent)
 

@@ -70,15 +70,16 @@ class Dependents(NamedTuple):
     @classmethod
     def of(cls, documents: Sequence[Mapping[str, Any]]) -> Self:
         """Read every annotation; without any, nothing more is done."""
-        named = {n: found for n, one in enumerate(documents) if (found := read_dependents(one))}
+        named = {n: found for n, found in enumerate(map(read_dependents, documents)) if found}
         places = dict(_places(documents)) if named else {}
         made = cls({n: [] for n in named}, {n: [] for n in named})
-        for index, one in ((index, one) for index, found in named.items() for one in found):
+        pairs = ((index, dependent) for index, found in named.items() for dependent in found)
+        for index, dependent in pairs:
             namespace = text(get(documents[index], "metadata", "namespace"))
-            where = one.group, one.kind.lower(), one.name
+            where = dependent.group, dependent.kind.lower(), dependent.name
             other = places.get((namespace, *where), places.get(("", *where)))
             if other is None:
-                made.missing[index].append(_absent(one, namespace))
+                made.missing[index].append(_absent(dependent, namespace))
             else:
                 made.known[index] += [other] if other != index else []
         return made
@@ -190,9 +191,9 @@ def build_trees(
     for index in _order_of_evaluation(order, below, dependents.known):
         document = documents[index]
         depended = dependents.known.get(index, ())
-        found = {one: nodes.pop(one) for one in below.get(index, ()) if one in nodes}
-        owned = [node.assessment.view for one, node in found.items() if one not in depended]
-        others = [views[one] for one in depended if one in views]
+        found = {child: nodes.pop(child) for child in below.get(index, ()) if child in nodes}
+        owned = [node.assessment.view for child, node in found.items() if child not in depended]
+        others = [views[needed] for needed in depended if needed in views]
         others += dependents.missing.get(index, ())
         children = sorted(found.values(), key=_BY_NAME)
         judged = assess(document, past(read_uid(document)), owned, others, at=at, judge=judge)
@@ -255,7 +256,7 @@ def _order_of_evaluation(
             entered.add(index)
             pending.append((index, True))
             needed = (*below.get(index, ()), *dependents.get(index, ()))
-            pending += [(one, False) for one in needed if one not in entered]
+            pending += [(other, False) for other in needed if other not in entered]
     return list(found)
 
 
@@ -270,13 +271,13 @@ def _ancestors(index: int, parents: Mapping[int, int]) -> set[int]:
 def _find_parents(
     documents: Sequence[Document], dependents: Mapping[int, Sequence[int]]
 ) -> dict[int, int]:
-    by_uid = {uid: index for index, one in enumerate(documents) if (uid := read_uid(one))}
+    by_uid = {uid: index for index, document in enumerate(documents) if (uid := read_uid(document))}
     found: dict[int, int] = {}
     for index, document in enumerate(documents):
         parent = _find_owner(document, by_uid)
         if parent is not None and parent != index:
             found[index] = parent
-    for index, other in ((index, one) for index, named in dependents.items() for one in named):
+    for index, other in ((index, other) for index, named in dependents.items() for other in named):
         if other not in found and other not in _ancestors(index, found):
             found[other] = index
     return found
@@ -284,9 +285,9 @@ def _find_parents(
 
 def _find_owner(document: Document, by_uid: Mapping[str, int]) -> int | None:
     found: int | None = None
-    for one in items(get(document, "metadata", "ownerReferences")):
-        uid = get(one, "uid")
+    for owner in items(get(document, "metadata", "ownerReferences")):
+        uid = get(owner, "uid")
         parent = by_uid.get(uid) if isinstance(uid, str) else None
-        if parent is not None and (found is None or get(one, "controller") is True):
+        if parent is not None and (found is None or get(owner, "controller") is True):
             found = parent
     return found

@@ -237,7 +237,8 @@ def _has_condition(wanted: tuple[str, str], assessment: Assessment, _: int | Non
 
 def _find_condition(assessment: Assessment, name: str) -> Any:
     conditions = get(assessment.document, "status", "conditions")
-    return next((one for one in items(conditions) if _is_same(get(one, "type"), name)), None)
+    found = (condition for condition in items(conditions) if _is_same(get(condition, "type"), name))
+    return next(found, None)
 
 
 def _observed_at(assessment: Assessment, condition: Any) -> int | None:

@@ -55,8 +55,8 @@ def evaluate_volume_claim(obj: CheckedObject) -> KindResult:
         return KindResult((lost,), failed=True)
     if phase != "Bound":
         return KindResult((_phase(phase, "Bound"),))
-    found = map(obj.conditions().true, (*_RESIZES, *_ERRORS))
-    return KindResult([one.blocking("False", Blocks.SETTLED) for one in found if one is not None])
+    found = filter(None, map(obj.conditions().true, (*_RESIZES, *_ERRORS)))
+    return KindResult([condition.blocking("False", Blocks.SETTLED) for condition in found])
 
 
 def evaluate_volume(obj: CheckedObject) -> KindResult:

@@ -194,7 +194,7 @@ def _uncounted(obj: CheckedObject) -> Iterator[Reason]:
     """Yield the pods that have ended and are not counted: their finalizer is not removed yet."""
     found = obj.status.get("uncountedTerminatedPods")
     lists = found.values() if isinstance(found, dict) else ()
-    count = sum(len(one) for one in lists if isinstance(one, list))
+    count = sum(len(pods) for pods in lists if isinstance(pods, list))
     if count:
         note = "they are counted when their finalizer batch.kubernetes.io/job-tracking is removed"
         yield Reason("status.uncountedTerminatedPods", count, "0", note)

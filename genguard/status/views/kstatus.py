@@ -91,7 +91,9 @@ def _stateful_set(it: KstatusInput) -> Kstatus:
     partition = go.number(it.document, *strategy, default=-1)
     if partition != -1:
         return _current_if(it.count("updatedReplicas") >= go.wrap(it.wanted - partition, 64))
-    revisions = {go.text(it.document, "status", f"{one}Revision") for one in ("current", "update")}
+    revisions = {
+        go.text(it.document, "status", key) for key in ("currentRevision", "updateRevision")
+    }
     return _current_if(it.count("currentReplicas") >= it.wanted and len(revisions) == 1)
 
 
@@ -148,7 +150,7 @@ _CONTAINERS: Final[go.Types] = {
 def _crash_looping(document: go.Document) -> bool:
     """Whether a container waits in CrashLoopBackOff; raises TypeMismatchError."""
     status = go.convert(document, "object", _CONTAINERS).get("status", {})
-    states = (one.get("state", {}) for one in status.get("containerStatuses", []))
+    states = (container.get("state", {}) for container in status.get("containerStatuses", []))
     return any(state.get("waiting", {}).get("reason") == "CrashLoopBackOff" for state in states)
 
 
