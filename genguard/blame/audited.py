@@ -82,7 +82,7 @@ class AuditBlame:
         if len(found) == 1:
             return found[0]
         if found:
-            names = ", ".join(sorted(one.where.namespace for one in found))
+            names = ", ".join(sorted(log.where.namespace for log in found))
             raise NotInLogError(f"{self._name!r} is in the namespaces {names}: give -n")
         where = f" in namespace {self._namespace}" if self._namespace else ""
         raise NotInLogError(
@@ -226,13 +226,13 @@ class ObjectLog:
             # An apply often changes nothing: of a field with an owner managedFields say more.
             sent = decode_object(event.request_object) if event.verb == "patch" else None
             named, owned = dict(leaves(sent)), _owners(after)
-            changed = [one for one in now if one in named and one not in owned]
+            changed = [place for place in now if place in named and place not in owned]
         calls = read_calls(event.annotations)
         # What a webhook takes from a request is neither in what was stored nor in what is now.
         asked = _written(decode_object(event.request_object)) if calls else {}
         gone = [place for place, value in asked.items() if value and place not in now]
         by_webhooks = _changers(calls, (*now, *self._fields, *changed, *gone), after)
-        for place in dict.fromkeys((*changed, *(one for one in gone if one in by_webhooks))):
+        for place in dict.fromkeys((*changed, *(place for place in gone if place in by_webhooks))):
             self._claim(place, by, removed=place not in now)
             if is_compared and place not in by_webhooks:
                 self._note(place, in_turn=next_in_turn(self._fields[place].in_turn, by))

@@ -101,7 +101,7 @@ def _shown(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _lines(value: Any, place: Place, kept: Container[Place]) -> Iterator[tuple[str, Place]]:
     """Yield the lines of YAML for what is kept of a value, each with its place."""
-    below = [(step, one) for step, one in children(value, place) if (*place, step) in kept]
+    below = [(step, child) for step, child in children(value, place) if (*place, step) in kept]
     if not below:
         yield _scalar(value), place
     for step, child in below:

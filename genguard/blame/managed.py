@@ -69,7 +69,7 @@ def owners(document: Mapping[str, Any]) -> dict[Place, tuple[Manager, ...]]:
     return {
         # An update before an apply of the same second; without a time comes last.
         place: tuple(
-            sorted(all_, key=lambda one: (one.time or "", one.operation != "Apply"), reverse=True)
+            sorted(all_, key=lambda by: (by.time or "", by.operation != "Apply"), reverse=True)
         )
         for place, (_, all_) in found.items()
     }
@@ -80,13 +80,13 @@ def taken(document: Mapping[str, Any]) -> dict[Place, tuple[Manager]]:
 
     Who removes it later takes it from its manager, too. Raises as `owners` does.
     """
-    mine = [
-        manager
+    return {
+        place: (manager,)
         for manager in _entries(document)
         if manager.api_version == document.get("apiVersion")
-    ]
-    found = ((one, _claims(one.fields_v1 or {}, document, ())) for one in mine)
-    return {place: (one,) for one, claims in found for place, value in claims if value is ABSENT}
+        for place, value in _claims(manager.fields_v1 or {}, document, ())
+        if value is ABSENT
+    }
 
 
 def owned_whole(document: Mapping[str, Any]) -> frozenset[Place]:

@@ -125,10 +125,10 @@ def choose(field: str, there: Iterable[Place], gone: Iterable[Place] = ()) -> li
     Raises NoSuchFieldError.
     """
     tokens, known, lost = _read_field(field), list(there), list(gone)
-    found = [one for one in (*known, *lost) if _begins(one, tokens)]
+    found = [place for place in (*known, *lost) if _begins(place, tokens)]
     if found or not tokens:
         return found
-    if any(_begins(tokens, one) for one in lost):
+    if any(_begins(tokens, place) for place in lost):
         return [tokens]
     raise NoSuchFieldError(_no_such(tokens, (*known, *lost)))
 

@@ -174,7 +174,7 @@ def blame_live(
     there = [place for place, _ in leaves(document) if place[:2] != _BOOKKEEPING]
     lost = {} if called is None else taken(document)
     gone = _gone(seen, document, there, every_write=bool(field))
-    gone |= {one: pointer_of(one) for one in lost if is_written(one)}
+    gone |= {place: pointer_of(place) for place in lost if is_written(place)}
     places, owned = filter(is_written, choose(field, there, gone)), owned | lost
     rows = [_row(place, gone, owned.get(place, ()), seen, called or {}) for place in places]
     notes = list(_notes(document, seen if known else None, rows))
@@ -199,7 +199,7 @@ def _gone(
         pointers += (*write.changed, *(write.others or ()))
     has = {place[:end] for place in there for end in range(len(place) + 1)}
     found = {place_of_pointer(pointer, document) or (): pointer for pointer in pointers}
-    gone = [one for one in found if len(one) > 1 and is_written(one) and one not in has]
+    gone = [place for place in found if len(place) > 1 and is_written(place) and place not in has]
     return {place: found[place] for place in sorted(gone, key=show)}
 
 
@@ -215,14 +215,14 @@ def _row(
 ) -> BlamedField:
     """Return the row of one field; `gone` has those of which the object has no more."""
     # A FIELD may be below a map that is gone: its steps are the place.
-    is_gone = any(place[: len(one)] == one for one in gone)
+    is_gone = any(place[: len(above)] == above for above in gone)
     pointer = gone.get(place) or pointer_of(place)
     findings = [finding for finding in seen.findings if _covers(finding.paths, pointer)]
     ways = [write.subresource for write in seen.writes if _covers(write.others or (), pointer)]
     ways += [manager.subresource for manager in managers if is_gone]
     changers = tuple(_changers(findings, ways, called))
     asked = [write for write in seen.writes if _covers(write.changed, pointer)]
-    writes = [one for one in asked if one.stored != _NOT_STORED]
+    writes = [write for write in asked if write.stored != _NOT_STORED]
     if not is_gone:
         asked = writes
     elif changers:
@@ -249,9 +249,7 @@ def _covers(pointers: Iterable[str], pointer: str) -> bool:
 
     A whole spec or status is what a server says of writes that it did not compare.
     """
-    return any(
-        one.rfind("/") > 0 and (pointer == one or pointer.startswith(f"{one}/")) for one in pointers
-    )
+    return any(f"{pointer}/".startswith(f"{above}/") for above in pointers if above.rfind("/") > 0)
 
 
 def next_in_turn(writers: tuple[Writer, ...], by: Writer) -> tuple[Writer, ...]:
@@ -268,7 +266,7 @@ def _writer(manager: Manager, writes: Sequence[SeenWrite]) -> Writer:
     """
     by = [write for write in writes if _is_by(write, manager)]
     # Of several users within a second none is guessed.
-    if by and (by[0].field_manager or len({one.user for one in by}) == 1):
+    if by and (by[0].field_manager or len({write.user for write in by}) == 1):
         return msgspec.structs.replace(
             _of_write(by[0]), manager=manager.manager, through=manager.through
         )
@@ -301,7 +299,8 @@ def _changers(
         if actor.type != "user"
     }
     if found:
-        yield from sorted(found.values(), key=lambda one: tuple(Confidence).index(one.confidence))
+        rank = tuple(Confidence).index
+        yield from sorted(found.values(), key=lambda changer: rank(changer.confidence))
     elif ways:
         names = called.get("status" if ways[0] == "status" else "", ())
         sure = Confidence.LIKELY if len(names) == 1 else Confidence.POSSIBLE

@@ -58,8 +58,8 @@ class Culprits:
             finding.id: finding for finding in findings if finding.state != "resolved"
         }
         self._about: Final[defaultdict[str, list[Finding]]] = defaultdict(list)
-        for one in self._known.values():
-            self._about[one.object.identity].append(one)
+        for finding in self._known.values():
+            self._about[finding.object.identity].append(finding)
         self._resources: Final[defaultdict[tuple[str, str], set[str]]] = defaultdict(set)
         names = [(row.group, row.kind, row.resource) for row in load_rows()]
         for group, kind, resource in (*names, *((k.group, k.kind, k.resource) for k in kinds)):
@@ -69,12 +69,13 @@ class Culprits:
         """Return the findings about one object, the worst first."""
         resources = sorted(self._resources.get((view.group, view.kind), ()))
         named = [FoundObject(view.group, "", r, view.namespace, view.name, "") for r in resources]
-        places, now = [view.uid, *(one.identity for one in named)], self._clock()
+        places, now = [view.uid, *(found.identity for found in named)], self._clock()
         over: dict[str, bool] = {}  # by cause, which may go on elsewhere
-        for one in (one for place in places for one in self._about.get(place, ())):
-            name = one.above if one.above in self._known else one.id
-            over[name] = over.get(name, True) and one.is_ending(now)
-        causes = sorted((self._known[name] for name in over), key=lambda one: -one.severity.rank)
+        for finding in (finding for place in places for finding in self._about.get(place, ())):
+            name = finding.above if finding.above in self._known else finding.id
+            over[name] = over.get(name, True) and finding.is_ending(now)
+        causes = [self._known[name] for name in over]
+        causes.sort(key=lambda cause: -cause.severity.rank)
         return tuple(
             Culprit(
                 cause.id,
@@ -97,7 +98,7 @@ class Culprits:
     def count_open(self, roots: Iterable[Node]) -> int:
         """Count the findings of severity warning or critical about these trees, each once."""
         about = (culprit for root in roots for culprit in self.of_tree(root))
-        return len({one.finding for one in about if one.severity is not Severity.INFO})
+        return len({culprit.finding for culprit in about if culprit.severity is not Severity.INFO})
 
 
 class Family:
@@ -151,11 +152,11 @@ class Blames:
 
     def find(self, family: Family) -> tuple[Finding | None, str]:
         """Return the finding to blame for objects that are not settled, and what it is about."""
-        members = [one for one in (family.shown, family.root) if one is not None]
+        members = [member for member in (family.shown, family.root) if member is not None]
         above = [(owner, "owner") for member in members for owner in owners(self._tracking, member)]
-        for one, relation in (*((member, "owned") for member in members), *above):
-            if found := self._about.get(one.uid):
-                is_root = one.uid == family.root_uid
+        for tracked, relation in (*((member, "owned") for member in members), *above):
+            if found := self._about.get(tracked.uid):
+                is_root = tracked.uid == family.root_uid
                 return self._cause(found), "object" if is_root else relation
         if below := self._below.get(family.root_uid):
             return self._cause(below), "owned"
