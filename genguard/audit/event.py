@@ -242,11 +242,11 @@ class Event(msgspec.Struct, rename="camel"):
         status = self.response_status
         if status.code != _INVALID:
             return False
-        words = (one[:-1] for one in status.message.split() if one.endswith(":"))
-        fields = [steps_of(one) for one in (*words, *(x.field for x in status.details.causes))]
+        words = (word[:-1] for word in status.message.split() if word.endswith(":"))
+        fields = [steps_of(field) for field in (*words, *(x.field for x in status.details.causes))]
         patched = [step for operation in call.operations or () for step in _touched(operation)]
         return any(
-            field and one[: len(field)] == field[: len(one)] for one in patched for field in fields
+            field and at[: len(field)] == field[: len(at)] for at in patched for field in fields
         )
 
     @property
@@ -263,7 +263,7 @@ def _pointer_in(value: Any, field: str) -> str:
     """Return `.metadata.labels.example.org/a` as a pointer; names in the value may have dots."""
     path: list[str] = []
     while isinstance(value, dict):
-        names = [one for one in value if f"{field}.".startswith((f".{one}.", f".{one}["))]
+        names = [name for name in value if f"{field}.".startswith((f".{name}.", f".{name}["))]
         if not names:
             break
         path.append(max(names, key=len))

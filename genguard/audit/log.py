@@ -61,7 +61,7 @@ def _that_wrote(calls: Sequence[Call], pointers: Iterable[str], *, again: bool) 
         found = [
             call
             for call in calls
-            if any(meet(shown(path), one) for path in _written(call) for one in wanted)
+            if any(meet(shown(path), pointer) for path in _written(call) for pointer in wanted)
         ]
         if found:
             return found
@@ -180,7 +180,7 @@ class AuditLog:
         if (group, reference.resource) in IGNORED or group in _NEVER_STORED:
             return
         changed = [call for call in calls if call.mutated]
-        self._mutators.named = Changers.of([one for one in changed if not one.is_own])
+        self._mutators.named = Changers.of([call for call in changed if not call.is_own])
         self._shows_all |= event.level == SHOWS_ALL
         reason = self._reviewing.see(event, reference, changed)
         if reason is not None:

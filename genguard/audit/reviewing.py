@@ -64,19 +64,19 @@ def told_unjudged(counts: Mapping[Unjudged, Counter[tuple[str, str]]]) -> Iterat
     counts  how many writes of an API group and resource
     """
     texts = shipped("genguard.audit", "unjudged.yaml", dict[Unjudged, str])
-    for one in filter(counts.get, Unjudged):
-        rule = _missing_rule(counts[one]) if one in _LEVELS else ""
-        message, writes = f"{texts[one]}{rule}", counts[one].total()
-        yield {"reason": one.value, "writes": writes, "message": f"{writes} writes {message}"}
+    for reason in filter(counts.get, Unjudged):
+        rule = _missing_rule(counts[reason]) if reason in _LEVELS else ""
+        message, writes = f"{texts[reason]}{rule}", counts[reason].total()
+        yield {"reason": reason.value, "writes": writes, "message": f"{writes} writes {message}"}
 
 
 def _missing_rule(counts: Counter[tuple[str, str]]) -> str:
     """Say which rule an audit policy lacks: of the core group it names what was written alone."""
-    often = (one for one, _ in counts.most_common() if one not in _WITHHELD)
+    often = (kind for kind, _ in counts.most_common() if kind not in _WITHHELD)
     # A request may name any group, and the rule is to be copied.
-    asked = [one for one in often if _NAMES.fullmatch(".".join(one))]
+    asked = [kind for kind in often if _NAMES.fullmatch(".".join(kind))]
     core = ", ".join(f"{name}, {name}/*" for group, name in asked if not group)
-    shown = [f"{{group: {one}}}" for one in dict.fromkeys(group for group, _ in asked) if one]
+    shown = [f"{{group: {group}}}" for group in dict.fromkeys(group for group, _ in asked) if group]
     shown += [f'{{group: "", resources: [{core}]}}'] if core else []
     rule = f"{{level: {SHOWS_ALL}, verbs: {_WRITES}, resources: [{', '.join(shown)}]}}"
     return f". Put this first among the rules of the audit policy: - {rule}" if shown else ""
@@ -155,8 +155,8 @@ def reviews_of_write(write: AuditedWrite) -> Iterator[Review]:
 
     asked, *rounds = stages(event, before, after, calls)
     yield review(Phase.INTENT, {**asked, **metadata})
-    for one in rounds:
-        yield review(Phase.MUTATE, {**one, **metadata})
+    for stage in rounds:
+        yield review(Phase.MUTATE, {**stage, **metadata})
     if after is not None:
         yield review(Phase.OUTCOME, after.fields)
 
@@ -371,11 +371,12 @@ class Reviewing:
     def _see_deletions(self, event: Event, reference: ObjectReference) -> None:
         """Judge the deletion of a collection: its answer lists what was deleted."""
         for item in read_items(event.response_object):
-            one = msgspec.structs.replace(reference, name=item.identity.name, uid=item.identity.uid)
-            before = self._stored.get(one)
-            self._stored.forget(one)
+            identity = item.identity
+            deleted = msgspec.structs.replace(reference, name=identity.name, uid=identity.uid)
+            before = self._stored.get(deleted)
+            self._stored.forget(deleted)
             known = before if before and before.is_state_of(item) else item
-            self._take((review_of_deletion(event, one, known),), event)
+            self._take((review_of_deletion(event, deleted, known),), event)
 
 
 def _is_judged(event: Event, reference: ObjectReference, operation: Operation | None) -> bool:

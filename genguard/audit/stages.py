@@ -41,7 +41,7 @@ def applied(patch: Json, before: Json, after: Json) -> Json:
         for key, value in patch.items():
             if key.startswith(_TAKES_OUT) and isinstance(value, list):
                 name = key.removeprefix(_TAKES_OUT)
-                found[name] = [one for one in old.get(name) or () if one not in value]
+                found[name] = [item for item in old.get(name) or () if item not in value]
             if key.startswith("$"):
                 continue  # of a strategic merge patch: what it says of lists the answer shows
             if value is None:
@@ -55,24 +55,24 @@ def applied(patch: Json, before: Json, after: Json) -> Json:
 
 
 def _applied_to_list(patch: list[Json], before: list[Json], after: list[Json]) -> list[Json]:
-    if any(not isinstance(one, dict) for one in (*patch, *before, *after)):
+    if any(not isinstance(item, dict) for item in (*patch, *before, *after)):
         return patch
-    patch = [one for one in patch if one.get("$patch") != "delete"]
+    patch = [item for item in patch if item.get("$patch") != "delete"]
     field, names = identities(patch)
     if not field:
         return patch
     sent = dict(zip(names, patch, strict=True))
-    old = {one[field]: one for one in before if isinstance(one.get(field), str)}
+    old = {item[field]: item for item in before if isinstance(item.get(field), str)}
     found = []
-    for one in after:
-        name = one.get(field)
+    for item in after:
+        name = item.get(field)
         if not isinstance(name, str):
             continue
         if name in sent:
-            found.append(applied(sent.pop(name), old.get(name), one))
+            found.append(applied(sent.pop(name), old.get(name), item))
         elif name in old:
             found.append(old[name])
-    return [*found, *(applied(one, old.get(name), None) for name, one in sent.items())]
+    return [*found, *(applied(item, old.get(name), None) for name, item in sent.items())]
 
 
 def filled(sent: Json, shown: Json, touched: Sequence[_Path], at: _Path = ()) -> Json:
@@ -215,7 +215,7 @@ def stages(
     raw_shown = after.fields if after else {}
     raw_before = before.fields if before else {}
     known = [(raw_shown, shown), (raw_before, old)]
-    return [_fields(carried(final, admitted, one), known) for one in found]
+    return [_fields(carried(final, admitted, stage), known) for stage in found]
 
 
 def _lost(event: Event, before: StoredObject | None, after: StoredObject) -> Fields | None:
@@ -250,8 +250,8 @@ def _with_dropped(asked: Json, shown: Json) -> Json:
         return [*map(_with_dropped, asked, shown)]
     if not isinstance(asked, dict) or not isinstance(shown, dict):
         return shown
-    dropped = {key: one for key, one in asked.items() if key not in shown and _says(one)}
-    return dropped | {key: _with_dropped(asked.get(key), one) for key, one in shown.items()}
+    dropped = {key: value for key, value in asked.items() if key not in shown and _says(value)}
+    return dropped | {key: _with_dropped(asked.get(key), value) for key, value in shown.items()}
 
 
 def _says(value: Json) -> bool:
@@ -268,7 +268,9 @@ def _before_strategy(asked: Json, final: Json, shown: Json) -> Json:
     """
     if not isinstance(asked, dict) or not isinstance(final, dict):
         raise UnknownStagesError
-    parts = [{key: one[key] for key in ("status",) if key in one} for one in (asked, final, shown)]
+    parts = [
+        {"status": part["status"]} if "status" in part else {} for part in (asked, final, shown)
+    ]
     others = {key: value for key, value in shown.items() if key != "status"}
     return others | without_kept(*parts)
 
@@ -291,7 +293,7 @@ def _taken_away(event: Event, sent: Json, at: _Path = ()) -> Iterator[_Path]:
     """
     sent = sent if isinstance(sent, dict) else {}
     if event.verb == "update":
-        yield from (("metadata", one) for one in TOLD if "metadata" in sent)
+        yield from (("metadata", name) for name in TOLD if "metadata" in sent)
         yield from (tuple(steps_of(cause.field)) for cause in event.response_status.details.causes)
     elif "apiVersion" not in sent:
         for key, value in sent.items():
@@ -336,11 +338,11 @@ def _fields(value: Json, known: Iterable[tuple[Fields, Json]]) -> Fields:
     if not isinstance(value, dict):
         raise UnknownStagesError
     found: Fields = {}
-    for key, one in value.items():
+    for key, part in value.items():
         for raw, decoded in known:
-            if key in raw and decoded[key] == one:
+            if key in raw and decoded[key] == part:
                 found[key] = raw[key]
                 break
         else:
-            found[key] = msgspec.Raw(msgspec.json.encode(one))
+            found[key] = msgspec.Raw(msgspec.json.encode(part))
     return found
