@@ -53,10 +53,10 @@ class Anonymous:
         lines = [line for write in writes for line in write]
         self._known: Final[dict[str, dict[Any, Any]]] = {}
         versions = {
-            int(one)
+            int(version)
             for request in map(request_of, lines)
             for key in ("object", "oldObject")
-            if (one := str(get(request, key, "metadata", "resourceVersion"))).isdecimal()
+            if (version := str(get(request, key, "metadata", "resourceVersion"))).isdecimal()
         }
         self._versions: Final = {str(v): str(n) for n, v in enumerate(sorted(versions), start=1)}
         self._identities: Final[dict[tuple[str, ...], Callable[[str], str]]] = {
@@ -99,9 +99,7 @@ class Anonymous:
             "options": self._options,
         }
         said = {key: review[key] for key in ("kind", "apiVersion") if key in review}
-        made = {
-            key: request[key] and one(request[key]) for key, one in make.items() if key in request
-        }
+        made = {key: request[key] and make[key](request[key]) for key in make if key in request}
         time = self._time(line["time"])
         return {"time": time, "phase": line["phase"], "review": {**said, "request": made}}
 
@@ -185,12 +183,12 @@ class Anonymous:
         """Return a value of an object; `path` holds the names that lead to it, no indexes."""
         if isinstance(value, dict):
             return {
-                self._key(key, path): self._value(one, (*path, key))
-                for key, one in value.items()
+                self._key(key, path): self._value(inner, (*path, key))
+                for key, inner in value.items()
                 if (*path, key) != ("metadata", "managedFields")
             }
         if isinstance(value, list):
-            return [self._value(one, path) for one in value]
+            return [self._value(item, path) for item in value]
         if isinstance(value, str):
             return self._text(value, path)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -237,7 +235,7 @@ class Anonymous:
         """Return another text; one that goes on with a known text does so as well."""
         known, made, rest = self._known.setdefault("value", {}), "", value
         while rest and rest not in known:
-            begun = max((one for one in known if one and rest.startswith(one)), key=len, default="")
+            begun = max(filter(rest.startswith, known), key=len, default="")
             if not begun:
                 break
             made, rest = made + known[begun], rest.removeprefix(begun)

@@ -134,14 +134,14 @@ def loop_of(
             order.append((made.index(move), 0))
         known[where] = max(first, last)
         place = places[_kind_of(write)]
-        one = made[place]
-        change = _change_of(write, one.verb, is_refused=one.refused)
-        order.append((place, one.changes.index(change) if one.changes else 0))
+        merged = made[place]
+        change = _change_of(write, merged.verb, is_refused=merged.refused)
+        order.append((place, merged.changes.index(change) if merged.changes else 0))
     order = order if effects else _never_idle(made, order)
     if len(order) > 1 and order[0][0] == order[-1][0]:
         order = order[:-1]  # it is played again and again
     users = [actor.name for actor in found.actors if actor.type == "user"]
-    numbers = {one.field for write in made for one in write.held}
+    numbers = {held.field for write in made for held in write.held}
     return Loop(
         "info" if severity == "info" else "warning",
         "" if _is_by_webhook(effects, found) else (users or [writes[-1].user])[-1],
@@ -189,7 +189,7 @@ def _write_of(
     request = several[0].request
     pairs = [write.asked for write in several]
     verb = _VERBS[request["operation"]]
-    based = [[get(one, "metadata", "resourceVersion") for one in pair] for pair in pairs]
+    based = [[get(document, "metadata", "resourceVersion") for document in pair] for pair in pairs]
     if verb == "patch" and all(stored != sent for stored, sent in based):
         verb = "put"
     changes = [_change_of(write, verb, is_refused=is_refused) for write in several]
@@ -203,7 +203,7 @@ def _write_of(
                 if field[-1] == "observedGeneration" or others:
                     held.setdefault(field, []).append({*_held(field, value, new, others)})
     numbers: dict[Field, Held] = {
-        field: min(same, key=lambda one: (one.what, one.object))
+        field: min(same, key=lambda number: (number.what, number.object))
         for field, seen in held.items()
         if (same := set.intersection(*seen))
     }
@@ -223,7 +223,7 @@ def _write_of(
 
 
 def _once(values: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(one for at, one in enumerate(values) if one not in values[:at])
+    return tuple(value for at, value in enumerate(values) if value not in values[:at])
 
 
 def _change_of(write: RecordedWrite, verb: str, *, is_refused: bool) -> Document:
@@ -321,7 +321,7 @@ def _never_idle(made: list[Write], order: Sequence[tuple[int, int]]) -> list[tup
         if write.verb == "patch" and any(write.changes) and not write.refused:
             where = write.resource, write.namespace, write.name
             change, state = write.changes[turn], states.get(where, {})
-            numbers = {*write.renewed, *(one.field for one in write.held)}
+            numbers = {*write.renewed, *(held.field for held in write.held)}
             if merge_patch(state, change) == state and _without(change, numbers) == change:
                 change = _other_values(change)
                 if change not in write.changes:
@@ -337,7 +337,7 @@ def _other_values(change: Any) -> Any:
     if isinstance(change, dict):
         return {key: _other_values(value) for key, value in change.items()}
     if isinstance(change, list):
-        return [_other_values(one) for one in change]
+        return [_other_values(item) for item in change]
     if isinstance(change, bool):
         return not change
     if isinstance(change, str):
@@ -369,7 +369,8 @@ def _own_fields(document: Document) -> Document:
     """Return an object without what the server writes, and without its kind."""
     kept = {key: value for key, value in document.items() if key not in ("apiVersion", "kind")}
     metadata = document.get("metadata") or {}
-    return {**kept, "metadata": {k: one for k, one in metadata.items() if k not in SET_BY_SERVER}}
+    own = {key: metadata[key] for key in metadata if key not in SET_BY_SERVER}
+    return {**kept, "metadata": own}
 
 
 def _without(document: Document, fields: AbstractSet[Field], at: Field = ()) -> Document:

@@ -122,7 +122,7 @@ def _key(request: Document) -> tuple[str, ...]:
 def encode(writes: Iterable[RecordedWrite]) -> list[bytes]:
     """Return the lines of a recording, in the order of their times."""
     lines = sorted(
-        (line for write in writes for line in write), key=lambda one: moment(one["time"])
+        (line for write in writes for line in write), key=lambda line: moment(line["time"])
     )
     return [json.dumps(line, separators=(",", ":")).encode() for line in lines]
 

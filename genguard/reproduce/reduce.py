@@ -22,13 +22,13 @@ Field = tuple[str | int, ...]
 """A field of a request: keys, and indexes of lists. Those of oldObject are named as of object."""
 _IDENTITY: Final = frozenset(
     {
-        *((one,) for one in ("uid", "kind", "resource", "subResource", "name", "namespace")),
+        *((name,) for name in ("uid", "kind", "resource", "subResource", "name", "namespace")),
         ("operation",),
         ("userInfo",),
         ("userInfo", "username"),
         ("object",),
-        *(("object", one) for one in ("apiVersion", "kind", "metadata")),
-        *(("object", "metadata", one) for one in ("name", "namespace", "uid", "generation")),
+        *(("object", name) for name in ("apiVersion", "kind", "metadata")),
+        *(("object", "metadata", name) for name in ("name", "namespace", "uid", "generation")),
         ("object", "metadata", "resourceVersion"),
     }
 )
@@ -46,9 +46,9 @@ def reduced(
     """
     known = set(map(what_of, findings_in(writes, new_replay)))
 
-    def holds(some: Sequence[RecordedWrite]) -> bool:
-        found = [finding for finding in findings_in(some, new_replay) if finding.objects is None]
-        is_there = any(_is_same(sought, one) for one in found)
+    def holds(part: Sequence[RecordedWrite]) -> bool:
+        found = [finding for finding in findings_in(part, new_replay) if finding.objects is None]
+        is_there = any(_is_same(sought, finding) for finding in found)
         return is_there and known.issuperset(map(what_of, found))
 
     own = [write for write in writes if write.object == what_of(sought)[1]]
@@ -78,7 +78,7 @@ def minimal(items: Sequence[T], holds: Callable[[list[T]], bool]) -> list[T]:
     while len(kept) > 1:
         size = -(-len(kept) // pieces)
         without = (kept[:at] + kept[at + size :] for at in range(0, len(kept), size))
-        smaller = next((one for one in without if holds(one)), None)
+        smaller = next((part for part in without if holds(part)), None)
         if smaller is not None:
             kept, pieces = smaller, max(pieces - 1, 2)
         elif size == 1:
@@ -108,12 +108,12 @@ def _with_fewest_fields(
     gone: frozenset[Field] = frozenset()
     level: set[Field] = {()}
     while level:
-        fields = [one for one in every if one[:-1] in level]
+        fields = [field for field in every if field[:-1] in level]
         free = [field for field in fields if field not in _IDENTITY]
         gone = gone.union(free)
 
-        def still(some: list[Field], gone: frozenset[Field] = gone) -> bool:
-            return holds(_without(writes, gone.difference(some)))
+        def still(part: list[Field], gone: frozenset[Field] = gone) -> bool:
+            return holds(_without(writes, gone.difference(part)))
 
         kept = minimal(free, still)
         gone = gone.difference(kept)
@@ -158,4 +158,4 @@ def _pruned(value: Any, at: Field, gone: AbstractSet[Field]) -> Any:
     ]
     if isinstance(value, dict):
         return dict(kept)
-    return [one for _, one in kept] if isinstance(value, list) else value
+    return [item for _, item in kept] if isinstance(value, list) else value

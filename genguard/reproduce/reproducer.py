@@ -73,7 +73,7 @@ def reproducer(
         ),
     )
     again = findings_in(made, lambda: Replay(options))
-    same = next((one for one in again if what_of(one) == wanted), None)
+    same = next((finding for finding in again if what_of(finding) == wanted), None)
     if same is None:
         raise NotFoundError(
             "the finding is not made with other names, or not without the registrations of the "
@@ -81,8 +81,8 @@ def reproducer(
         )
     answered = {write.object[0] for write in writes if write[-1]["phase"] == "outcome"}
     played = [
-        one if old.object[0] in answered else RecordedWrite((*one, {**one[-1], "phase": "outcome"}))
-        for old, one in zip(small, made, strict=True)  # of others nobody knows what was refused
+        new if old.object[0] in answered else RecordedWrite((*new, {**new[-1], "phase": "outcome"}))
+        for old, new in zip(small, made, strict=True)  # of others nobody knows what was refused
     ]
     loop = loop_of(played, same, severity=found.severity, server_version=server_version)
     return Reproducer(tuple(encode(made)), same, definitions, loop)

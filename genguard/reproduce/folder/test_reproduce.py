@@ -99,13 +99,13 @@ def change_of(
         above, last = holder(made, field)
         if last in above:
             above[last] = another(above[last], turn)
-    for one in write.get("held", ()):
-        above, last = holder(made, one["field"])
+    for held in write.get("held", ()):
+        above, last = holder(made, held["field"])
         if last in above:
             own = write["resource"], write["namespace"], write["name"]
-            resource, namespace, name = one.get("object") or own
-            number = server.get(resource, name, namespace or "default")["metadata"][one["what"]]
-            above[last] = number + one["offset"] if one.get("offset") else number
+            resource, namespace, name = held.get("object") or own
+            number = server.get(resource, name, namespace or "default")["metadata"][held["what"]]
+            above[last] = number + held["offset"] if held.get("offset") else number
     return made
 
 
