@@ -114,7 +114,7 @@ def status_as_reported(document: Mapping[str, Any], *, status: bool) -> dict[str
 
 def _effects(before: Fields, after: Fields, subresource: str, *, status: bool) -> Effects:
     old, new = (
-        {key: msgspec.json.decode(raw) for key, raw in one.items()} for one in (before, after)
+        {key: msgspec.json.decode(raw) for key, raw in fields.items()} for fields in (before, after)
     )
     found: Effects = {}
     for change in changes(before, after):
@@ -154,8 +154,8 @@ def _at(value: Any, path: tuple[str | int, ...]) -> Any:
             value = value[token] if token < len(value) else ABSENT
         elif isinstance(value, list):
             found, names = identities(value)
-            named = (item_name(found, name) for name in names)
-            value = next((it for it, one in zip(value, named, strict=True) if one == token), ABSENT)
+            named = zip(value, (item_name(found, name) for name in names), strict=True)
+            value = next((item for item, name in named if name == token), ABSENT)
         else:
             return ABSENT
     return value
@@ -202,14 +202,14 @@ class Row:
         """Count one write and its effects."""
         self.writes[subresource] += 1
         self.changed += bool(found)
-        for one, values in found.items():
-            if one in self.fields or len(self.fields) < _MOST_FIELDS:
-                self.fields[one] = (self.fields.get(one, (0,))[0] + 1, values)
+        for effect, values in found.items():
+            if effect in self.fields or len(self.fields) < _MOST_FIELDS:
+                self.fields[effect] = (self.fields.get(effect, (0,))[0] + 1, values)
 
     @property
     def clobbers(self) -> list[FieldEffect]:
         """The observedGeneration fields that were cleared or lowered."""
-        return [one for one in self.fields if one.clobber]
+        return [effect for effect in self.fields if effect.clobber]
 
 
 class Passes:
@@ -228,12 +228,12 @@ class Passes:
         key = view.join_key
         if key is None or position not in self._positions:
             return None
-        fitting = [one for one in self._open if one.key == key and one.position < position]
+        fitting = [begun for begun in self._open if begun.key == key and begun.position < position]
         if not fitting:
             self._begin(_Pass(key, position, view))
             return Step(-1, position, None, view)
-        if any(_fields(one.view) != _fields(fitting[0].view) for one in fitting):
-            self._open = [one for one in self._open if one not in fitting]
+        if any(_fields(begun.view) != _fields(fitting[0].view) for begun in fitting):
+            self._open = [begun for begun in self._open if begun not in fitting]
             self.mixed += len(fitting)
             return None
         current = fitting[-1]
@@ -249,18 +249,18 @@ class Passes:
         self.broken += len(self._open)
         self._open.clear()
 
-    def _begin(self, one: _Pass) -> None:
-        self._open.append(one)
-        if one.position == self._last:
-            self._end(one)
+    def _begin(self, begun: _Pass) -> None:
+        self._open.append(begun)
+        if begun.position == self._last:
+            self._end(begun)
         elif len(self._open) > _MOST_OPEN:
             self._open.pop(0)
             self.broken += 1
 
-    def _end(self, one: _Pass) -> None:
-        self._open = [each for each in self._open if each is not one]
-        if one.seen == len(self._positions):
-            self.whole[one.view.subresource] += 1
+    def _end(self, ended: _Pass) -> None:
+        self._open = [each for each in self._open if each is not ended]
+        if ended.seen == len(self._positions):
+            self.whole[ended.view.subresource] += 1
         else:
             self.broken += 1
 

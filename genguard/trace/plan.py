@@ -149,8 +149,8 @@ def changed(
 def _versions(documents: Sequence[Mapping[str, Any]], traced: Traced) -> set[tuple[str, str, int]]:
     acting = {candidate.configuration for candidate in _candidates(documents, traced)}
     every = (document["metadata"] for document in documents if not is_observer(document))
-    known = (one for one in every if one["name"] in acting)
-    return {(one["name"], one["uid"], one.get("generation", 0)) for one in known}
+    known = (meta for meta in every if meta["name"] in acting)
+    return {(meta["name"], meta["uid"], meta.get("generation", 0)) for meta in known}
 
 
 def _candidates(documents: Iterable[Any], traced: Traced) -> list[Candidate]:

@@ -78,11 +78,11 @@ def _row(row: Row, *, values: bool) -> dict[str, Any]:
         "changed": row.changed,
         "fields": [
             {
-                "subresource": one.subresource,
-                "pointer": one.pointer,
-                "change": one.change,
-                "observedGeneration": one.clobber or None,
-                "discarded": one.discarded,
+                "subresource": effect.subresource,
+                "pointer": effect.pointer,
+                "change": effect.change,
+                "observedGeneration": effect.clobber or None,
+                "discarded": effect.discarded,
                 "count": count,
                 **{
                     name: value
@@ -90,7 +90,7 @@ def _row(row: Row, *, values: bool) -> dict[str, Any]:
                     if values and value is not ABSENT
                 },
             }
-            for one, (count, latest) in sorted(row.fields.items(), key=lambda item: item[0])
+            for effect, (count, latest) in sorted(row.fields.items(), key=lambda item: item[0])
         ],
     }
 
@@ -139,7 +139,8 @@ def _culprits(
 def _called(webhooks: Any, row: Row) -> list[str]:
     """The webhooks of a configuration whose rules match the damaged subresources, or any seen."""
     where = {key.subresource for key in row.clobbers} or set(row.writes)
-    return list(dict.fromkeys(name for one in sorted(where) for name in webhooks.get(one, ())))
+    names = (name for subresource in sorted(where) for name in webhooks.get(subresource, ()))
+    return list(dict.fromkeys(names))
 
 
 def as_table(report: dict[str, Any], plan: Plan) -> list[TableRow]:
@@ -179,18 +180,20 @@ def _field_rows(who: str, row: dict[str, Any]) -> Iterator[tuple[str, ...]]:
         yield "", "", "", text
 
 
-def _field_text(one: dict[str, Any]) -> str:
-    text = f"{one['change']} {one['pointer']}"
-    if one["subresource"]:
-        text = f"{one['subresource']}: {text}"
-    if "before" in one or "after" in one:
-        shown = (json.dumps(one[key]) if key in one else "absent" for key in ("before", "after"))
+def _field_text(field: dict[str, Any]) -> str:
+    text = f"{field['change']} {field['pointer']}"
+    if field["subresource"]:
+        text = f"{field['subresource']}: {text}"
+    if "before" in field or "after" in field:
+        shown = (
+            json.dumps(field[key]) if key in field else "absent" for key in ("before", "after")
+        )
         text += f": {' -> '.join(shown)}"
-    if one["count"] > 1:
-        text += f" ({one['count']} times)"
-    if one["observedGeneration"]:
-        text += f" <- observedGeneration {one['observedGeneration']}"
-    if one["discarded"]:
+    if field["count"] > 1:
+        text += f" ({field['count']} times)"
+    if field["observedGeneration"]:
+        text += f" <- observedGeneration {field['observedGeneration']}"
+    if field["discarded"]:
         text += " (no effect: the API server discards it)"
     return text
 
@@ -235,7 +238,7 @@ def _creation(report: dict[str, Any]) -> Iterator[str]:
 
 def _acquitted(report: dict[str, Any]) -> Iterator[str]:
     said = _texts()
-    yield said["acquitted"].format(few([one["path"] for one in report["carried"]]))
+    yield said["acquitted"].format(few([entry["path"] for entry in report["carried"]]))
     if report["dryRuns"]:
         yield f"  {said['leaves-dry-runs']}"
 
