@@ -228,7 +228,7 @@ class _Fields:
     def of(self, name: str) -> Fields:
         if self._found is None:
             found = _fields_decoder.decode(self._body).request
-            if any(len(one or ()) > MOST_FIELDS for one in (found.object, found.old_object)):
+            if any(len(fields or ()) > MOST_FIELDS for fields in (found.object, found.old_object)):
                 raise msgspec.ValidationError(f"more than {MOST_FIELDS} top-level fields")
             self._found = found
         return (self._found.object if name == "object" else self._found.old_object) or {}

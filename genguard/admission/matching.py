@@ -107,8 +107,8 @@ def matched(
     )
 
 
-def _labels_of(one: ReviewedObject | None) -> bytes:
-    raw = msgspec.UNSET if one is None else one.metadata.labels
+def _labels_of(reviewed: ReviewedObject | None) -> bytes:
+    raw = msgspec.UNSET if reviewed is None else reviewed.metadata.labels
     return b"" if isinstance(raw, msgspec.UnsetType) else bytes(raw)
 
 
@@ -130,12 +130,12 @@ def _has(allowed: Any, value: str) -> bool:
     return value == EVERYTHING or EVERYTHING in (allowed or ()) or value in (allowed or ())
 
 
-def _meet(one: str, other: str) -> bool:
+def _meet(name: str, other: str) -> bool:
     """Whether two names of rules have something in common: `pods/*` and `*/status` do.
 
     `pods` is no subresource, `pods/*` all of them and the Pods themselves.
     """
-    (resource, _, sub), (other_resource, _, other_sub) = one.partition("/"), other.partition("/")
+    (resource, _, sub), (other_resource, _, other_sub) = name.partition("/"), other.partition("/")
     pairs = {resource, other_resource}, {sub, other_sub}
     return all(EVERYTHING in pair or len(pair) == 1 for pair in pairs)
 
@@ -344,13 +344,13 @@ def _changes(owned: Any) -> bool:
 def read_configurations(documents: Iterable[Any]) -> tuple[Registration, ...]:
     """The webhooks of every MutatingWebhookConfiguration, in the order in which they are called."""
     found = [
-        _read_webhook(one, hook)
-        for one in map(mapping, documents)
-        if one.get("kind") == "MutatingWebhookConfiguration"
-        if TRACE_LABEL not in (mapping(one.get("metadata")).get("labels") or {})
-        for hook in one.get("webhooks") or ()
+        _read_webhook(configuration, hook)
+        for configuration in map(mapping, documents)
+        if configuration.get("kind") == "MutatingWebhookConfiguration"
+        if TRACE_LABEL not in (mapping(configuration.get("metadata")).get("labels") or {})
+        for hook in configuration.get("webhooks") or ()
     ]
-    return tuple(sorted(found, key=lambda one: one.configuration.encode()))
+    return tuple(sorted(found, key=lambda registration: registration.configuration.encode()))
 
 
 def _read_webhook(configuration: Mapping[str, Any], hook: Mapping[str, Any]) -> Registration:
@@ -403,14 +403,14 @@ def _read_policy(
         Match.read(spec.get("matchConstraints")),
         _expressions(spec.get("matchConditions")),
         # It acts once it is bound; one more binding changes it.
-        tuple(event for one in (policy, *bindings) for event in _events(one, "spec")),
+        tuple(event for document in (policy, *bindings) for event in _events(document, "spec")),
         bindings=tuple(
             # Without a paramKind the reference is ignored, without a reference params is null.
             Match.read(
-                one.get("matchResources"),
-                has_params=bool(spec.get("paramKind")) and bool(one.get("paramRef")),
+                bound.get("matchResources"),
+                has_params=bool(spec.get("paramKind")) and bool(bound.get("paramRef")),
             )
-            for one in (mapping(binding.get("spec")) for binding in bindings)
+            for bound in (mapping(binding.get("spec")) for binding in bindings)
         ),
         text="\n".join(_expressions(parts)),
     )

@@ -383,7 +383,7 @@ def own_phase(configuration: Mapping[str, Any], hook: Mapping[str, Any]) -> str:
     path = _path(mapping(hook.get("clientConfig")))
     if mapping(metadata.get("labels")).get(_LABEL) == _NAME:
         return path if path in _PHASES else "/"
-    is_named = any(_NAME in str(one.get("name", "")) for one in (metadata, hook))
+    is_named = any(_NAME in str(part.get("name", "")) for part in (metadata, hook))
     return path if is_named and path in _PHASES else ""
 
 

@@ -33,8 +33,8 @@ _SHAPE: Final = re.compile(
 )
 _EXACT: Final = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)  # the default has 28 digits
 _SUFFIXES: Final = {
-    **{one: Decimal(1000) ** power for power, one in enumerate(("n", "u", "m", "", *"kMGTPE"), -3)},
-    **{f"{one}i": Decimal(1024) ** power for power, one in enumerate("KMGTPE", 1)},
+    **{suffix: Decimal(1000) ** power for power, suffix in enumerate((*"num", "", *"kMGTPE"), -3)},
+    **{f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", 1)},
 }
 
 
@@ -159,7 +159,7 @@ def _same_parts(
     """Compare the parts of two lists, maps or structs; raises ValidationError for other JSON."""
     same = partial(same_typed, nil_is_empty=nil_is_empty)
     if not code.startswith(("[]", "{}")):
-        left, right = ({} if one is None else _fields.decode(one) for one in (a, b))
+        left, right = ({} if raw is None else _fields.decode(raw) for raw in (a, b))
         codes = load_shapes().types[code]
         keys = left.keys() | right.keys()
         return all(same(codes.get(key, ""), left.get(key), right.get(key)) for key in keys)
@@ -170,7 +170,7 @@ def _same_parts(
         return len(items) == len(others) and all(map(partial(same, code[2:]), items, others))
     left, right = _fields.decode(a), _fields.decode(b)
     return left.keys() == right.keys() and all(
-        same(code[2:], one, right[key]) for key, one in left.items()
+        same(code[2:], value, right[key]) for key, value in left.items()
     )
 
 

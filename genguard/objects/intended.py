@@ -50,7 +50,7 @@ class Restored(NamedTuple):
             return Intended(kept)
         document = {"status": msgspec.json.decode(status)}
         found = [(path, get(document, *map(str, path))) for path in self.paths]
-        fields = [(path, msgspec.json.encode(one)) for path, one in found if not cleared(one)]
+        fields = [(path, msgspec.json.encode(value)) for path, value in found if not cleared(value)]
         return Intended(kept, tuple(field for field in fields if len(field[1]) <= _LONGEST_VALUE))
 
     def hold(self, sent: Intended) -> Intended:

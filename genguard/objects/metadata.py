@@ -57,8 +57,8 @@ _MOST_DIGITS: Final = 18
 def version_number(resource_version: str | None) -> int:
     """Return a resourceVersion as a number (KEP-5504); 0 when it is not one."""
     text = resource_version or ""
-    is_one = len(text) <= _MOST_DIGITS and text.isascii() and text.isdecimal()
-    return int(text) if is_one else 0
+    is_number = len(text) <= _MOST_DIGITS and text.isascii() and text.isdecimal()
+    return int(text) if is_number else 0
 
 
 _decoder = msgspec.json.Decoder(ObjectMeta)

@@ -166,7 +166,7 @@ def could_be_read(observed: Observed) -> tuple[bool, bool]:
     Others than read_observed make an Observed too: replicas share it.
     """
     values = [condition.observed for condition in observed.conditions]
-    own, *others = (one in (_FOREIGN, _generation(one)) for one in (observed.own, *values))
+    own, *others = (value in (_FOREIGN, _generation(value)) for value in (observed.own, *values))
     return own, len(values) <= _MOST_CONDITIONS and all(others)
 
 

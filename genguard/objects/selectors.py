@@ -68,7 +68,7 @@ def parse_label_selector(text: str) -> list[Requirement]:
 def _parse_requirement(text: str) -> Requirement:
     if found := _SET.fullmatch(text):
         key, operator, listed = found.groups()
-        values = {one.strip() for one in listed.split(",")}
+        values = {value.strip() for value in listed.split(",")}
         return Requirement(key, "In" if operator == "in" else "NotIn", values)
     if found := EQUALITY.fullmatch(text):
         key, operator, value = found.groups()
@@ -93,7 +93,7 @@ def matches_labels(
         )
         for expression in selector.get("matchExpressions") or ()
     ]
-    return every(one.evaluate(labels, complete=complete) for one in wanted)
+    return every(requirement.evaluate(labels, complete=complete) for requirement in wanted)
 
 
 def every(answers: Iterable[Truth]) -> Truth:

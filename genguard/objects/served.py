@@ -108,10 +108,10 @@ def find(kind: str, served: Iterable[Served]) -> Served:
     name, _, rest = kind.lower().partition(".")
     known = list(served)
     for of_kind in (_names, attrgetter("short_names")):
-        for one in known:
-            versioned = f"{one.version}.{one.group}".rstrip(".")
-            if name in of_kind(one) and rest.rstrip(".") in ("", one.group, versioned):
-                return one
+        for resource in known:
+            versioned = f"{resource.version}.{resource.group}".rstrip(".")
+            if name in of_kind(resource) and rest.rstrip(".") in ("", resource.group, versioned):
+                return resource
     close = ", ".join(nearest(kind, known))
     meant = f"did you mean {close}?" if close else "kubectl api-resources lists what it has"
     raise UnknownTargetError(f"{NO_KIND} {kind!r}; {meant}")
@@ -121,13 +121,13 @@ def nearest(kind: str, served: Iterable[Served]) -> list[str]:
     """Up to three resources that are called nearly so, the nearest first."""
     name = kind.lower().partition(".")[0]
     named: dict[str, list[Served]] = {}
-    for one in served:
-        for each in (*_names(one), *one.short_names):
-            named.setdefault(each, []).append(one)
+    for resource in served:
+        for each in (*_names(resource), *resource.short_names):
+            named.setdefault(each, []).append(resource)
     close = get_close_matches(name, sorted(named), n=_OFFERED, cutoff=_LIKE)
-    meant = dict.fromkeys(str(one) for word in close for one in named[word])
+    meant = dict.fromkeys(str(resource) for word in close for resource in named[word])
     return list(meant)[:_OFFERED]
 
 
-def _names(one: Served) -> set[str]:
-    return {one.resource, one.singular, one.kind.lower()}
+def _names(resource: Served) -> set[str]:
+    return {resource.resource, resource.singular, resource.kind.lower()}
