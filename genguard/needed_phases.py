@@ -61,7 +61,7 @@ def custom_writes(known: Iterable[CustomResource], outcome: Sequence[Rule]) -> d
         found[update] = found.get(update, False) or not has_subresource
         if has_subresource:
             found[update._replace(resource=f"{resource.resource}/status")] = True
-    return {one: takes for one, takes in found.items() if not may_match(outcome, one)}
+    return {writes: takes for writes, takes in found.items() if not may_match(outcome, writes)}
 
 
 def needs_of(
@@ -79,17 +79,19 @@ def needs_of(
     refused  whether such writes are refused before /outcome
     """
     found = []
-    for one in dict.fromkeys((*(x for rule in outcome for x in writes_of(rule)), *custom)):
-        is_watched = one not in custom
-        changed_by, is_refused = tuple(may_change(one)), is_watched and refused(one)
+    for writes in dict.fromkeys(
+        (*(named for rule in outcome for named in writes_of(rule)), *custom)
+    ):
+        is_watched = writes not in custom
+        changed_by, is_refused = tuple(may_change(writes)), is_watched and refused(writes)
         phases: tuple[Phase, ...] = (Phase.OUTCOME,) if is_watched else ()
-        if changed_by or one == _PROBED:
+        if changed_by or writes == _PROBED:
             phases = tuple(Phase)
         elif is_refused or (enforcing and always and is_watched):
             phases = (Phase.MUTATE, Phase.OUTCOME)
-        is_status = one.operation == "UPDATE" and one.resource.endswith("/status")
-        is_repaired = enforcing and Phase.MUTATE not in phases and custom.get(one, is_status)
-        found.append(Need(one, phases, changed_by, is_refused, is_repaired))
+        is_status = writes.operation == "UPDATE" and writes.resource.endswith("/status")
+        is_repaired = enforcing and Phase.MUTATE not in phases and custom.get(writes, is_status)
+        found.append(Need(writes, phases, changed_by, is_refused, is_repaired))
     return tuple(found)
 
 
@@ -113,7 +115,7 @@ def rules_of(
     """
     needs = tuple(needs)
     needed = {need.writes for need in needs if phase in need.phases}
-    mine = [rule for one in outcome for rule in _limited(one, needed)]
+    mine = [limited for rule in outcome for limited in _limited(rule, needed)]
     others = [rule for rule in present if not any(may_match([rule], need.writes) for need in needs)]
     return [*mine, *others]
 
@@ -127,7 +129,7 @@ def writes_of(rule: Rule) -> Iterator[Writes]:
 
 def _operations(rule: Rule) -> list[str]:
     given = rule.get("operations") or ()
-    return [one for one in _OPERATIONS if one in given or EVERYTHING in given]
+    return [operation for operation in _OPERATIONS if operation in given or EVERYTHING in given]
 
 
 def _limited(rule: Rule, needed: set[Writes]) -> Iterator[Rule]:

@@ -85,12 +85,12 @@ class Replay:
         """Return every finding, the worst first, without its steps; to be called last."""
         self._detection.finish(self._clock)
         found = (*self._detection.findings(), *self._audit.findings())
-        return beneath_causes(sorted(found, key=lambda one: -one.severity.rank))
+        return beneath_causes(sorted(found, key=lambda finding: -finding.severity.rank))
 
     def findings(self) -> Iterator[ReplayLine]:
         """Every finding with its steps; to be called after the last line."""
         found = self.found()
-        samples = self._detection.ledger.samples({one.id for one in found})
+        samples = self._detection.ledger.samples({finding.id for finding in found})
         histories = self._detection.history.snapshot()
         for finding in found:
             self._counts["findings"] += 1
@@ -164,7 +164,7 @@ def _describe(phase: Phase, reply: Reply) -> ReplayLine:
     if result.request is not None:
         wire = result.request.wire
         known = (result.request.old_object, result.request.object)  # a create has no uid yet
-        uids = (one.metadata.uid for one in known if one is not None)
+        uids = (document.metadata.uid for document in known if document is not None)
         line |= {
             "uid": wire.uid,
             "group": wire.resource.group,
@@ -199,7 +199,8 @@ def as_row(line: ReplayLine) -> str:
     resource = line.get("resource", "?") + (
         f"/{line['subresource']}" if line.get("subresource") else ""
     )
-    patch = "; ".join(f"{one.op} {one.path}={one.value}" for one in line["patch"]) or "-"
+    changes = (f"{operation.op} {operation.path}={operation.value}" for operation in line["patch"])
+    patch = "; ".join(changes) or "-"
     generation = "-" if line["predictedGeneration"] is None else line["predictedGeneration"]
     row = (
         f"{line['phase']:8} {line.get('operation', '?'):7} {resource:32} {target:40} "

@@ -108,11 +108,12 @@ class Versions:
         changed = [
             entry for entry in entries if before.entries.get(_of(entry)) != digests[_of(entry)]
         ]
-        lost = [_Entry(*one) for one in sorted(before.entries.keys() - digests.keys())]
+        lost = [_Entry(*key) for key in sorted(before.entries.keys() - digests.keys())]
         # Who loses a field keeps the time of his own write; who writes twice in a second, too. Who
         # loses his last field has no entry more, and nobody else is named for that.
-        dated = [one for one in changed or lost or entries if one.time is not None or one in lost]
-        writer = max(dated, key=lambda one: one.time or 0, default=_Entry(manager=_NOBODY))
+        candidates = changed or lost or entries
+        dated = [entry for entry in candidates if entry.time is not None or entry in lost]
+        writer = max(dated, key=lambda entry: entry.time or 0, default=_Entry(manager=_NOBODY))
         known = ZstdDecompressor().decompress(before.packed, max_output_size=_LONGEST_VERSION)
         old = ReviewedObject.of({k: msgspec.Raw(raw) for k, raw in _kept.decode(known).items()})
         if old.metadata.resource_version != metadata.resource_version:

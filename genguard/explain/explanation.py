@@ -85,7 +85,7 @@ def read_versions(definition: Mapping[str, Any]) -> tuple[Version, ...]:
         Version(custom, spec, DefinedVersion("", index, body))
         for index, (custom, body) in enumerate(zip(customs, spec["versions"], strict=True))
     ]
-    return tuple(sorted(found, key=lambda one: not one.defined.body.get("storage")))
+    return tuple(sorted(found, key=lambda version: not version.defined.body.get("storage")))
 
 
 class PredicateSafety(StrEnum):
@@ -371,6 +371,7 @@ class Catalogue:
         has = {"scale": scales, "status": status is not StatusSubresource.ABSENT}
         subresources = {name: rule for name, rule in strategy.subresources.items() if has[name]}
         rule = self._rules.find(served.group, served.kind)
+        others = (other.custom for other in versions if other is not version)
         return Explanation(
             resource=f"{served.resource}.{served.group}",
             kind=served.kind,
@@ -390,9 +391,7 @@ class Catalogue:
             if rule
             else describe_status_rule(served.group, served.kind),
             generation_predicate=judge_predicate(strategy, subresources, status),
-            other_versions={
-                one.custom.version: one.custom.status for one in versions if one is not version
-            },
+            other_versions={custom.version: custom.status for custom in others},
         )
 
 

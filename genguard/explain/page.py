@@ -235,8 +235,8 @@ def _what_happened(diff: WriteDiff) -> Iterator[FindingLine]:
         yield FindingLine(f"and {diff.more} more", "  ")
     if diff.patch:
         yield FindingLine("the other webhooks did:", "  ")
-    for one in diff.patch:
-        yield FindingLine(json_line(one), "    ", is_code=True)
+    for operation in diff.patch:
+        yield FindingLine(json_line(operation), "    ", is_code=True)
 
 
 def _step(number: int, step: FixStep) -> Iterator[FindingLine]:

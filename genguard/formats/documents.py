@@ -87,9 +87,9 @@ def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
     if id(node) not in sizes:
         sizes[id(node)] = 1  # a node that holds itself is an error when it is constructed
         if isinstance(node, yaml.MappingNode):
-            sizes[id(node)] += sum(_size(one, sizes) for pair in node.value for one in pair)
+            sizes[id(node)] += sum(_size(child, sizes) for pair in node.value for child in pair)
         elif isinstance(node, yaml.SequenceNode):
-            sizes[id(node)] += sum(_size(one, sizes) for one in node.value)
+            sizes[id(node)] += sum(_size(child, sizes) for child in node.value)
     return sizes[id(node)]
 
 
@@ -283,7 +283,7 @@ def _documents(source: _Lines, *, is_torn: bool = False) -> Iterator[ReadObject 
             held = [line]
 
             def ends(following: bytes, held: Sequence[bytes] = held) -> bool:
-                last = next(one.rstrip()[-1:] for one in reversed(held) if one.strip())
+                last = next(earlier.rstrip()[-1:] for earlier in reversed(held) if earlier.strip())
                 return _begins_object(following) and (is_torn or last not in b":,[")
 
             held += source.until(ends)
@@ -307,7 +307,7 @@ def _json(held: Sequence[bytes], number: int) -> Iterator[ReadObject | Unreadabl
         if value is None:
             yield Unreadable(line, _NEITHER)
             below = range(line - number + 1, len(held))
-            begin = next((one for one in below if _begins_object(held[one])), len(held))
+            begin = next((index for index in below if _begins_object(held[index])), len(held))
             yield from _documents(_Lines(held[begin:], number + begin - 1), is_torn=True)
             return
         yield from _objects(value, line)

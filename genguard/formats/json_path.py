@@ -94,7 +94,7 @@ def _read_path(text: str, template: str) -> tuple[_Step, ...]:
 def _find(value: Any, steps: tuple[_Step, ...]) -> list[Any]:
     found = [value]
     for step in steps:
-        found = [below for one in found for below in _below(one, step)]
+        found = [below for parent in found for below in _below(parent, step)]
     return found
 
 

@@ -64,20 +64,21 @@ def make_sarif(
         for kind, node in _documents(text):
             there.setdefault((kind, _word(_inside(node).get("metadata"), "name")), (file, node))
     made = []
-    for one in results:
-        logical = {"fullyQualifiedName": f"{one.subject}/{one.field}", "kind": "member"}
+    for finding in results:
+        logical = {"fullyQualifiedName": f"{finding.subject}/{finding.field}", "kind": "member"}
         location: dict[str, Any] = {"logicalLocations": [logical]}
-        known = next((there[key] for kind in one.kinds if (key := (kind, one.name)) in there), None)
+        keys = ((kind, finding.name) for kind in finding.kinds)
+        known = next((there[key] for key in keys if key in there), None)
         if texts:
             file = known[0] if known else next(iter(texts))
-            region = {"region": {"startLine": _line(known[1], one.field)}} if known else {}
+            region = {"region": {"startLine": _line(known[1], finding.field)}} if known else {}
             location["physicalLocation"] = {"artifactLocation": {"uri": _uri(file)}} | region
-        identity = f"{one.rule}\n{one.subject}\n{one.field}".encode()
+        identity = f"{finding.rule}\n{finding.subject}\n{finding.field}".encode()
         result = {
-            "ruleId": one.rule,
-            "ruleIndex": list(rules).index(one.rule),
-            "level": one.level,
-            "message": {"text": f"{one.subject} {one.field}: {one.message}"},
+            "ruleId": finding.rule,
+            "ruleIndex": list(rules).index(finding.rule),
+            "level": finding.level,
+            "message": {"text": f"{finding.subject} {finding.field}: {finding.message}"},
             "locations": [location],
             "partialFingerprints": {fingerprint: hashlib.sha256(identity).hexdigest()[:32]},
         }

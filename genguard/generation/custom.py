@@ -46,7 +46,7 @@ class CustomResources:
             (resource.group, resource.version, resource.resource): resource for resource in known
         }
         self._strategies: Final = {
-            key: (one.status, custom_strategy(one)) for key, one in self._known.items()
+            key: (custom.status, custom_strategy(custom)) for key, custom in self._known.items()
         }
         self._names: Final = frozenset((group, plural) for group, _, plural in self._strategies)
 
@@ -60,9 +60,9 @@ class CustomResources:
     def versions(self, group: str, name: str) -> tuple[CustomResource, ...]:
         """Every known version of a resource by its plural name or its kind."""
         return tuple(
-            one
-            for one in self._known.values()
-            if one.group == group and name in (one.resource, one.kind)
+            custom
+            for custom in self._known.values()
+            if custom.group == group and name in (custom.resource, custom.kind)
         )
 
     def find(self, group: str, version: str, resource: str) -> tuple[StatusSubresource, Strategy]:

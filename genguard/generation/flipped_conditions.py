@@ -57,7 +57,7 @@ def condition_fault(schema: Any) -> str:
             return fault
         node = inner
     required = node.get("required") or []
-    if not isinstance(required, list) or not all(isinstance(one, str) for one in required):
+    if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
         return f"what {path} requires is no list of names"
     if missing := set(required) - _EXAMPLES.keys():
         return f"{path} requires {', '.join(sorted(missing))}"

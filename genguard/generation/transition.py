@@ -56,7 +56,7 @@ def _partly_changed(
     before, after = _spec(old), _spec(new)
     merged = {**before, **_TAKEN[rule](before, after)}
     code = field_code(kind.group, kind.version, kind.kind, "spec")
-    raws = [msgspec.Raw(msgspec.json.encode(one)) for one in (merged, before)]
+    raws = [msgspec.Raw(msgspec.json.encode(fields)) for fields in (merged, before)]
     return not same_typed(code, *raws, nil_is_empty=True)
 
 
@@ -78,7 +78,7 @@ def _resizable(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
         if _names(new) != _names(old) or _names(new) is None:
             return after
         pairs = zip(new, old, strict=True)
-        parts[key] = [{**was, **{one: now.get(one) for one in _RESIZABLE}} for now, was in pairs]
+        parts[key] = [{**was, **{name: now.get(name) for name in _RESIZABLE}} for now, was in pairs]
     return parts
 
 
@@ -294,7 +294,7 @@ def _on_scale(request: AdmissionRequest) -> Prediction:
     if new is None or old is None:
         return Prediction(None, None, Cause.NO_OBJECT)
     replicas = [
-        _scale_decoder.decode(raw).replicas if (raw := one.spec) else 0 for one in (new, old)
+        _scale_decoder.decode(raw).replicas if (raw := scale.spec) else 0 for scale in (new, old)
     ]
     if replicas[0] == replicas[1]:
         return Prediction(None, 0, Cause.NOTHING_COUNTED)

@@ -121,7 +121,7 @@ class Hook:
     def namespace_keys(self) -> frozenset[str]:
         """The keys of the expressions of its namespaceSelector."""
         found = items(mapping(self.body.get("namespaceSelector")).get("matchExpressions"))
-        return frozenset(text(mapping(one).get("key")) for one in found)
+        return frozenset(text(mapping(expression).get("key")) for expression in found)
 
     @property
     def leaves_out_enforcer(self) -> bool:
@@ -223,12 +223,12 @@ def read_hooks(documents: Iterable[Any]) -> Iterator[Hook]:
 
 def texts(value: Any) -> tuple[str, ...]:
     """Return the strings of a list; other items are ignored."""
-    return tuple(one for one in items(value) if isinstance(one, str))
+    return tuple(item for item in items(value) if isinstance(item, str))
 
 
 def _requires(selector: Any) -> bool:
     """Whether a selector wants a label, and not only that one is absent or has other values."""
-    expressions = (mapping(one) for one in items(mapping(selector).get("matchExpressions")))
+    expressions = map(mapping, items(mapping(selector).get("matchExpressions")))
     wants = any(expression.get("operator") in ("In", "Exists") for expression in expressions)
     return wants or bool(mapping(selector).get("matchLabels"))
 
@@ -242,8 +242,8 @@ def never_matches(group: str, resource: str, scope: str) -> bool:
 def targets_of(hook: Hook) -> Iterator[Target]:
     """Yield a target for each resource and operation in the rules; `*` stays `*`."""
     for rule in hook.rules:
-        for one in product(rule["apiGroups"], rule["resources"], rule["operations"]):
-            yield Target(Writes(*one), "Cluster" if rule["scope"] == "Cluster" else "Namespaced")
+        for parts in product(rule["apiGroups"], rule["resources"], rule["operations"]):
+            yield Target(Writes(*parts), "Cluster" if rule["scope"] == "Cluster" else "Namespaced")
 
 
 def overlap(hook: Hook, other: Hook) -> bool:

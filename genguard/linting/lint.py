@@ -85,5 +85,5 @@ def to_sarif(
         )
         for finding in findings
     ]
-    reasons = {one.id: one.reason for one in CHECKS}
+    reasons = {check.id: check.reason for check in CHECKS}
     return make_sarif(reasons, results, texts, version=version, fingerprint=_FINGERPRINT)

@@ -54,10 +54,10 @@ class FlipStatus:
             versions = custom.versions(group, name)
             good = [version for version in versions if not _why_not(version)]
             if good:
-                flipped |= {(one.group, one.version, one.resource) for one in good}
+                flipped |= {(version.group, version.version, version.resource) for version in good}
             elif versions:
                 refused[written] = _why_not(versions[0])
-            elif any(one.group == group and name in (one.resource, one.kind) for one in built_in):
+            elif any(row.group == group and name in (row.resource, row.kind) for row in built_in):
                 refused[written] = "a built-in kind, whose status is written apart from its spec"
             else:
                 unknown.add(written)

@@ -59,7 +59,7 @@ def ca_bundle(hook: Hook, context: LintContext) -> Iterator[Problem]:
     except _MALFORMED:
         yield Problem(Level.ERROR, field, "malformed")
         return
-    first, last = (f"{one:%FT%TZ}" for one in (min(ends), max(ends)))
+    first, last = (f"{end:%FT%TZ}" for end in (min(ends), max(ends)))
     if max(ends) <= context.at:
         yield Problem(Level.ERROR, field, "expired", {"at": last})
     elif max(ends) <= context.at + _SOON:
