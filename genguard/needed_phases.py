@@ -1,6 +1,6 @@
 """Which phases of which writes must be registered to see and repair all that can be, and why.
 
-The validating registration, /outcome, says which writes are watched. Of each of them
+The validating registration, /outcome, says which writes are watched. For each of them
 
 - all three phases are needed where another webhook or a policy may change it: only so it is known
   who changed what;
@@ -49,7 +49,7 @@ class Need(NamedTuple):
 
 
 def custom_writes(known: Iterable[CustomResource], outcome: Sequence[Rule]) -> dict[Writes, bool]:
-    """Return the writes of custom resources, and of which the server takes status.
+    """Return the writes of custom resources, each with whether the server takes status.
 
     Those that the rules of /outcome name are left out.
     """

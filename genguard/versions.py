@@ -2,10 +2,10 @@
 
 The API server sends writes of webhook configurations and of admission policies to no webhook
 (apiserver pkg/admission/plugin/webhook/rules/rules.go:IsExemptAdmissionConfigurationResource).
-Each new version is judged as a write of which the outcome alone was seen. Its user is not known:
+Each new version is judged as a write that was seen at its outcome alone. Its user is not known:
 the field manager that wrote it last stands for one.
 
-Bounded in objects and in bytes: of each object the last version is kept, compressed.
+Bounded in objects and in bytes: the last version of each object is kept, compressed.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ from genguard.shipped import shipped
 
 _KINDS: Final = shipped("genguard", "versions.yaml", dict[str, Any])
 SENT_TO_NO_WEBHOOK: Final[tuple[str, ...]] = tuple(_KINDS["sent to no webhook"])
-"""Kinds of which the API server sends no write to any webhook, as kubectl names them."""
+"""Kinds whose writes the API server sends to no webhook, as kubectl names them."""
 NEVER_WATCHED: Final[dict[str, str]] = _KINDS["never watched"]
 """Kinds that are not watched, and why."""
 MOST_OBJECTS: Final = 20_000
@@ -109,8 +109,8 @@ class Versions:
             entry for entry in entries if before.entries.get(_of(entry)) != digests[_of(entry)]
         ]
         lost = [_Entry(*key) for key in sorted(before.entries.keys() - digests.keys())]
-        # Who loses a field keeps the time of his own write; who writes twice in a second, too. Who
-        # loses his last field has no entry more, and nobody else is named for that.
+        # A manager that loses a field keeps the time of its write; so does one that writes twice in
+        # a second. One that loses its last field has no entry more: nobody else is named then.
         candidates = changed or lost or entries
         dated = [entry for entry in candidates if entry.time is not None or entry in lost]
         writer = max(dated, key=lambda entry: entry.time or 0, default=_Entry(manager=_NOBODY))

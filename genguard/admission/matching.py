@@ -58,7 +58,7 @@ class Matched(msgspec.Struct, frozen=True):
 
     Version and name may be `*`: any of them.
 
-    namespace         "" of what is in none, `*` of what is in some
+    namespace         "" where there is none, `*` where there is any
     labels            as JSON; None where they are not known
     namespace_labels  None where only the name of the namespace is known
     """
@@ -177,7 +177,7 @@ class Match:
         )
 
     def covers(self, write: Matched) -> Truth:
-        """Whether it is for such a write; what parameters say of it nobody knows."""
+        """Whether it is for such a write; nobody knows what parameters say of it."""
         is_out = _name(self.excluded, write, any_version=self.any_version)
         if is_out or not _name(self.rules, write, any_version=self.any_version):
             return Truth.FALSE
@@ -229,9 +229,9 @@ class Conditions(Protocol):
 
 _READS_OBJECT: Final = re.compile(r"(?<![\w.])object\b")
 YOUNG_SECONDS: Final = 600.0
-"""Between a change and the first sign. As long as signs may be apart and still be of one loop."""
+"""From a change to the first sign: two signs of one loop may be as far apart."""
 _NO_CHANGE: Final = frozenset({"f:caBundle", "f:name", "."})
-"""All that a manager owns who only renews certificates: the webhook does the same as before. The
+"""A manager that only renews certificates owns only these: the webhook does the same as before. The
 other two are the webhook's place in its list."""
 TRACE_LABEL: Final = "genguard.io/trace"
 """On the observers that `genguard trace` registers for a while."""
@@ -243,7 +243,7 @@ _DEFAULT_TIMEOUT: Final = 10
 class Registration:
     """Who may change a write: a webhook of a MutatingWebhookConfiguration, or a bound policy.
 
-    name        as findings name it: of a webhook that of its configuration, a slash, and its own
+    name        as findings name it; for a webhook `CONFIGURATION/NAME`
     match       the writes that it is for
     conditions  expressions of its matchConditions
     events      when it was created, and when what it does was changed, in seconds since the epoch
@@ -306,7 +306,7 @@ class Registration:
 
         None where that was too long ago, or is not known.
         """
-        # Creating is a change as well: of two that are equal it counts.
+        # A creation is a change as well, and counts where both have the same time.
         last = max((event for event in self.events if event[0] <= began), default=None)
         return (
             None if last is None or began - last[0] > YOUNG_SECONDS else (began - last[0], last[1])

@@ -295,7 +295,7 @@ class AdmissionRequest:
     def join_key(self) -> JoinKey | None:
         """The key that this review shares with the other phases of its write.
 
-        None where there is no such key: of a create nothing is stored yet.
+        None where there is no such key: a create has nothing stored yet.
         """
         if self._join_key is _NOT_ASKED:
             self._join_key = None
@@ -309,8 +309,8 @@ class AdmissionRequest:
         """The key of an update of an object, of its creation, or of its deletion.
 
         None for a dry run, for what is none of these, and for names that no API server lets
-        through. A deletion counts at its outcome alone. Of a creation the name is a prefix where
-        the API server makes the rest, with the uid of the controller as the version; the uid of
+        through. A deletion counts at its outcome alone. The name of a creation is a prefix where
+        the API server makes the rest, and its version is the uid of the controller; the uid of
         the object is known at the outcome.
         Raises msgspec.MsgspecError for owners that are none.
         """

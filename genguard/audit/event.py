@@ -237,7 +237,7 @@ class Event(msgspec.Struct, rename="camel"):
     def finds_invalid(self, call: "Call") -> bool:
         """Whether the answer says that a field is invalid which this webhook has set, or one in it.
 
-        Of a pod that is there hardly anything may be changed: the answer names its whole spec then.
+        Hardly anything of a stored pod may be changed: the answer names its whole spec then.
         """
         status = self.response_status
         if status.code != _INVALID:
@@ -272,7 +272,7 @@ def _pointer_in(value: Any, field: str) -> str:
 
 
 def _touched(operation: "PatchOperation") -> Iterator[list[str]]:
-    """Yield where a patch writes; of what it removes the item too, for others in it may need it."""
+    """Yield where a patch writes, and the item of what it removes: others in it may need it."""
     steps = steps_of(operation.path.strip("/").replace("/", "."))
     yield steps
     if operation.op == "remove" and len(steps) > _OF_SPEC:
@@ -404,7 +404,7 @@ _QUOTED_VALUE: Final = re.compile(r"Invalid enum value .*?(?=( - at `[^`]*`)?\Z)
 
 
 class _Head(msgspec.Struct, rename="camel"):
-    # Of no other type: what is decoded of a list takes 25 times as much memory as its text.
+    # No other type is decoded: a decoded list takes 25 times as much memory as its text.
     kind: str = ""
     api_version: str = ""
 

@@ -71,7 +71,7 @@ def told_unjudged(counts: Mapping[Unjudged, Counter[tuple[str, str]]]) -> Iterat
 
 
 def _missing_rule(counts: Counter[tuple[str, str]]) -> str:
-    """Say which rule an audit policy lacks: of the core group it names what was written alone."""
+    """Say which rule an audit policy lacks: in the core group it names only what was written."""
     often = (kind for kind, _ in counts.most_common() if kind not in _WITHHELD)
     # A request may name any group, and the rule is to be copied.
     asked = [kind for kind in often if _NAMES.fullmatch(".".join(kind))]
@@ -107,7 +107,7 @@ def is_based_on(event: Event, before: StoredObject) -> bool:
 
 def named_version(event: Event) -> str:
     """Return the resourceVersion that an update names, "" if it names none. Raises as above."""
-    # Of a PUT it is in the reference too, which is there at every level.
+    # A PUT has it in the reference too, which is there at every level.
     if event.object_ref and event.object_ref.resource_version:
         return event.object_ref.resource_version
     sent = get(decode_object(event.request_object), "metadata", "resourceVersion")

@@ -4,9 +4,9 @@ The patch of each webhook is in the annotations of the event. They are applied i
 calls by the `jsonpatch` library, to what was asked for. What the server makes besides (defaults,
 fields that a policy sets before the first webhook) is taken from the answer at every stage.
 
-An event has the request as it was sent: without defaults, and of a PATCH the patch alone. Its
-content type is not told. Where webhooks changed nothing the answer says what came of all that, so
-only what their patches touch must be right. The rest serves that the patches can be applied.
+An event has the request as it was sent: without defaults, and for a PATCH the patch alone. Its
+content type is not told. Where webhooks changed nothing, the answer says what came of all that, so
+only what their patches touch must be right. The rest is there so that patches can be applied.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ def applied(patch: Json, before: Json, after: Json) -> Json:
                 name = key.removeprefix(_TAKES_OUT)
                 found[name] = [item for item in old.get(name) or () if item not in value]
             if key.startswith("$"):
-                continue  # of a strategic merge patch: what it says of lists the answer shows
+                continue  # of a strategic merge patch: the answer shows what it says of lists
             if value is None:
                 found.pop(key, None)
             else:

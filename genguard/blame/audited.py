@@ -1,8 +1,8 @@
 """Read audit logs: who created, wrote, scaled and deleted one object, event by event.
 
 Each answer is compared with the one before: what differs was written by the event's user. Below
-level RequestResponse there are no answers, and no field is known, but who wrote, scaled and deleted
-it is. Annotations hold the patches of webhooks (genguard/audit/event.py).
+level RequestResponse there are no answers: no field is known, only who wrote, scaled and deleted
+the object. Annotations hold the patches of webhooks (genguard/audit/event.py).
 
 State is kept for one object only, in each namespace that has one of this name.
 """
@@ -223,7 +223,7 @@ class ObjectLog:
             ]
         else:
             self._began_earlier |= not self._fields
-            # An apply often changes nothing: of a field with an owner managedFields say more.
+            # An apply often changes nothing: managedFields say more of a field with an owner.
             sent = decode_object(event.request_object) if event.verb == "patch" else None
             named, owned = dict(leaves(sent)), _owners(after)
             changed = [place for place in now if place in named and place not in owned]

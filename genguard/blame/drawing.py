@@ -64,7 +64,7 @@ def annotated(found: Blame, document: Mapping[str, Any], field: str = "") -> Ite
     """Yield the object's YAML, a comment behind each line with who wrote it.
 
     It stays YAML that can be applied. managedFields are left out, and the contents of a Secret.
-    Of the document only what `field` means is shown. Raises NoSuchFieldError.
+    Only what `field` means is shown. Raises NoSuchFieldError.
     """
     shown = _shown(document)
     places = choose(field, [place for place, _ in leaves(shown)])

@@ -92,7 +92,7 @@ def taken(document: Mapping[str, Any]) -> dict[Place, tuple[Manager]]:
 def owned_whole(document: Mapping[str, Any]) -> frozenset[Place]:
     """Return the objects and lists that are one value: somebody owns each, and nobody a part.
 
-    An atomic list or object of the schema; of managedFields that cannot be read none is known.
+    They are the atomic lists and objects of the schema. None is known of unreadable managedFields.
     """
     try:
         entries = _entries(document)

@@ -34,7 +34,7 @@ Place = tuple[str, ...]
 _KEYS: Final = shipped("genguard.blame", "keys.yaml", dict[str, tuple[tuple[str, ...], ...]])
 _USUAL: Final = (("type",), ("name",))
 KEY_DEFAULTS: Final = {"protocol": "TCP"}
-"""Of keys that an item may lack: an API server that stores the default has the same item."""
+"""Keys that an item may lack: an API server that stores the default has the same item."""
 _SETS: Final = frozenset({"finalizers"})
 _OFFERED: Final = 3
 _LIKE: Final = 0.75

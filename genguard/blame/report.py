@@ -163,7 +163,7 @@ def blame_live(
 ) -> Blame:
     """Return the report of an object that exists; `known` is what a server saw, None without one.
 
-    Without `called` fields are left out that managedFields alone show to be removed on the way.
+    Without `called`, fields are left out whose removal on the way only managedFields show.
     Raises NoSuchFieldError and UnreadableFieldsError.
     """
     owned, seen = owners(document), known or Seen()
@@ -213,7 +213,7 @@ def is_written(place: Place) -> bool:
 def _row(
     place: Place, gone: Mapping[Place, str], managers: Sequence[Manager], seen: Seen, called: Called
 ) -> BlamedField:
-    """Return the row of one field; `gone` has those of which the object has no more."""
+    """Return the row of one field; `gone` has those that the object has no more."""
     # A FIELD may be below a map that is gone: its steps are the place.
     is_gone = any(place[: len(above)] == above for above in gone)
     pointer = gone.get(place) or pointer_of(place)
@@ -265,7 +265,7 @@ def _writer(manager: Manager, writes: Sequence[SeenWrite]) -> Writer:
     through the same subresource, is the owner's.
     """
     by = [write for write in writes if _is_by(write, manager)]
-    # Of several users within a second none is guessed.
+    # Nobody is guessed where several users wrote within a second.
     if by and (by[0].field_manager or len({write.user for write in by}) == 1):
         return msgspec.structs.replace(
             _of_write(by[0]), manager=manager.manager, through=manager.through

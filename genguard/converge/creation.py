@@ -158,8 +158,8 @@ def sites(
 def lost_fields(of: Served, sent: Document, made: Document) -> dict[str, Ages]:
     """Return what was removed of a creation, by pointer.
 
-    Of a newer field it is the whole, even if a default has come in its place. To change another
-    value is what many a webhook is for.
+    A newer field counts as a whole, even if a default has come in its place. A changed value of
+    another field does not count: many webhooks are there to change values.
     """
 
     def since(pointer: str) -> int:
@@ -206,8 +206,9 @@ def find_strippers(
 ) -> dict[tuple[str, ...], dict[tuple[Served, str], Ages]]:
     """Return what each takes away, or one of several; who does it alone explains the others.
 
-    Nobody is named with whom a field was kept, and nobody if it is lost where nobody is called:
-    then the API server drops it. PodTemplates, of which few are told, show that for all pods.
+    A webhook that kept a field is not named, and none is for a field that is lost where none is
+    called: then the API server drops it. PodTemplates, of which few are told, show that for all
+    pods.
     """
     policies = {
         registration.name: registration for registration in registered if registration.bindings

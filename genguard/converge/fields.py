@@ -75,7 +75,7 @@ def differences(
 
 
 def as_owned(found: list[Difference], before: Any, after: Any, of: Served) -> list[Difference]:
-    """Return differences; of those in a list that is owned as a whole that of the list."""
+    """Return differences; a list that is owned as a whole is one difference."""
     kept: dict[Place, Difference] = {}
     for difference in found:
         owned = owned_pointer(of.group, of.version, of.kind, pointer_of(difference.place))
@@ -92,7 +92,7 @@ def overlay(
 ) -> Any:
     """Return the object with each field of the manifest set again, as a second apply does.
 
-    Items of a list are joined by their keys; a list without keys is replaced, as what is `whole`.
+    Items of a list are joined by their keys; what is `whole`, or a list without keys, is replaced.
     """
     if place not in whole and isinstance(stored, dict) and isinstance(asked, dict):
         found = dict(stored)

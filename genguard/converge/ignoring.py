@@ -21,7 +21,7 @@ _IGNORABLE: Final = (Contest.OVERWRITTEN, Contest.OWNED)
 class Ignore(NamedTuple):
     """One rule: the objects, and a field with all that is below it.
 
-    target   for some of group, kind, name and namespace a pattern of the whole value
+    target   patterns of the whole value, for some of group, kind, name and namespace
     manager  instead of a field: all that this field manager owns
     """
 
@@ -89,7 +89,7 @@ def _ignores(rule: Ignore, which: Mapping[str, str], contested: Contested) -> bo
         return False
     if rule.manager:
         return any(party.manager == rule.manager for party in contested.parties)
-    # An index names an item of today; which one that is, a rule does not know.
+    # An index names an item of today; a rule does not know which one that is.
     return len(rule.steps) <= len(contested.place) and all(
         step in (_ANY, own) or (isinstance(own, Item) and step.isdecimal())
         for own, step in zip(contested.place, rule.steps, strict=False)

@@ -86,7 +86,7 @@ def _who_comes_back(row: BlamedField, manager: str | None, user: str) -> Writer 
     for writer in reversed(row.in_turn):
         came_back = sum(map(writer.is_same, row.in_turn)) > 1
         is_own = writer.manager == manager or writer.user == user != ""
-        # Of those who apply manifests one may be this one, if nobody said which; a person with
+        # Any of those who apply manifests may be this one, if nobody said which; a person with
         # kubectl does not insist.
         may_be_own = _is_applier(writer) and (
             manager is None or writer.manager.startswith("kubectl")

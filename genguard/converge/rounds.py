@@ -68,8 +68,8 @@ class Cluster(Protocol):
     def policies(self, review: Document, pointer: str) -> Sequence[str]:
         """Return the MutatingAdmissionPolicies that act on a review and visibly set a field.
 
-        Of others it is not known what they set: the API server itself writes some fields in
-        another way, which is no fault of theirs.
+        It is not known what the others set: the API server itself writes some fields in another
+        way, which is no fault of theirs.
         """
 
     def review(
@@ -239,8 +239,8 @@ def _refused(passed: Passed, reason: str) -> Contested | None:
 def _is_about(reason: str, difference: Difference) -> bool:
     """Whether a message of the API server is about a field.
 
-    It names an item of a list by its index, and of a map often the map alone: then the key or the
-    value stands in it.
+    It names an item of a list by its index. It often names a map alone: then the key or the value
+    stands in it.
     """
     path = re.escape(_ITEM.sub("", show(difference.place)))
     if not re.search(rf"(?<![\w.]){path}(?![\w.])", _ITEM.sub("", reason)):
@@ -303,7 +303,7 @@ def _contested(
 
 
 def _suspected(kind: str, names: Sequence[str], alone: Confidence) -> list[Party]:
-    """Return parties that were not seen to act; `alone` is said of one without another."""
+    """Return parties that were not seen to act; `alone` is how sure it is of a single one."""
     sure = alone if len(names) == 1 else Confidence.POSSIBLE
     return [Party(kind, name, sure) for name in names]
 
@@ -387,7 +387,7 @@ async def _status(
 def _lost(difference: Difference, changes: _Changes, asked: Asked) -> Contested:
     parties = _writers(changes, difference)
     is_gone = difference.after is ABSENT or difference.place[-1] == "observedGeneration"
-    # Of a kind without the subresource it is not known whether anybody reports at all; and a value
-    # that is only written in another way may suit the controller.
+    # Nobody knows whether anybody reports on a kind without the subresource; and a value that is
+    # only written in another way may suit the controller.
     is_fight = is_gone and asked.served.has_status
     return _contested(Contest.STATUS_LOST, difference, parties, _CONTROLLER, is_fight=is_fight)

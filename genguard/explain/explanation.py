@@ -133,7 +133,7 @@ def judge_predicate(
         return GenerationPredicate(PredicateSafety.NEVER_STORED)
     fields = tuple(pointer[1:].replace("/", ".") for pointer in strategy.compare)
     if strategy.excluded:
-        # A custom resource, of which everything but the excluded fields counts.
+        # A custom resource: everything but the excluded fields counts.
         fields = (EVERYTHING_BUT_STATUS if "status" in strategy.excluded else EVERYTHING,)
     # Without a generation from the start, there is none to move when the deletion begins.
     counts_deletion = (

@@ -134,7 +134,7 @@ def same_typed(
     """Compare two undecoded values of one field; None stands for absent, and null is the same.
 
     `nil_is_empty` is what tells Semantic.DeepEqual from reflect.DeepEqual. Only the parts whose
-    bytes differ are decoded: of a pod template that is mostly one field of one container.
+    bytes differ are decoded: in a pod template that is mostly one field of one container.
     Raises msgspec.MsgspecError and RecursionError as msgspec.json.decode does.
     """
     if a == b:

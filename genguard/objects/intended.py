@@ -12,7 +12,7 @@ OWN: Final = "status.observedGeneration"
 CONDITIONS: Final = "status.conditions[*].observedGeneration"
 _FIELD: Final = re.compile(r"status(\.[A-Za-z][A-Za-z0-9_-]*)+")
 _LARGEST_OBSERVED: Final = 32 * 1024
-"""Bytes in memory, some 200 conditions: of more none is put back."""
+"""Bytes in memory, some 200 conditions: where there are more, none is put back."""
 _LONGEST_VALUE: Final = 4_096
 """Bytes of one value: intents are remembered, and nobody may fill the memory with them."""
 
@@ -54,7 +54,7 @@ class Restored(NamedTuple):
         return Intended(kept, tuple(field for field in fields if len(field[1]) <= _LONGEST_VALUE))
 
     def hold(self, sent: Intended) -> Intended:
-        """Of what another one says that a write asked for: what `read` could have found."""
+        """Return what `read` could have found in what another one says that a write asked for."""
         own, conditions = could_be_read(sent.observed)
         kept = self._of(
             Observed(

@@ -33,7 +33,7 @@ class Requirement(NamedTuple):
     values: Collection[str] = ()
 
     def fits(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels fit it, all of which are given."""
+        """Whether labels fit it; all labels are given."""
         return self.evaluate(labels, complete=True) is Truth.TRUE
 
     def evaluate(self, labels: Mapping[str, str], *, complete: bool) -> Truth:
@@ -97,10 +97,10 @@ def matches_labels(
 
 
 def every(answers: Iterable[Truth]) -> Truth:
-    """One that is false decides, whatever is unknown; of none at all it is true."""
+    """One false answer decides, whatever is unknown; true without any answer."""
     return max(answers, key=_ORDER.index, default=Truth.TRUE)
 
 
 def some(answers: Iterable[Truth]) -> Truth:
-    """One that is true decides, whatever is unknown; of none at all it is false."""
+    """One true answer decides, whatever is unknown; false without any answer."""
     return min(answers, key=_ORDER.index, default=Truth.FALSE)

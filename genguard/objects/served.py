@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 NO_KIND: Final = "there is no kind"
-"""How it begins that no kind is called so."""
+"""Begins the message that no kind has this name."""
 _OFFERED: Final = 3
 _LIKE: Final = 0.7
 """How alike a name must be to be offered, from 0 to 1: `depoyment` is 0.95 of `deployment`."""

@@ -22,7 +22,7 @@ BUILTIN: Final = frozenset(row.group for row in load_rows())
 """The API groups of Kubernetes."""
 _KINDS: Final = frozenset((*(row.kind for row in load_rows()), "Scale"))
 _EXTRA: Final = "authentication.kubernetes.io/"
-"""What the keys of userInfo.extra begin with that the API server itself sets."""
+"""Begins the keys of userInfo.extra that the API server itself sets."""
 _QUANTITY: Final = re.compile(r"[0-9]{1,3}([numkMGTP]i?|%)?")
 _VERSION: Final = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 _WORD: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
@@ -49,7 +49,7 @@ class Anonymous:
     """The `writes` of one recording with their names and values replaced."""
 
     def __init__(self, writes: Sequence[RecordedWrite]) -> None:
-        """`writes` are those that are replaced, all of them: the same always by the same."""
+        """`writes` are all that will be replaced: the same always by the same."""
         lines = [line for write in writes for line in write]
         self._known: Final[dict[str, dict[Any, Any]]] = {}
         versions = {

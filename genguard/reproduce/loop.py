@@ -47,7 +47,7 @@ class Write(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
     verb     `patch`, `create`, `delete`; `put`, of an old version; or `move`, which stands for any
              change of the spec, and counts generation
-    changes  merge patches (RFC 7386), of a create and a put whole objects
+    changes  merge patches (RFC 7386); whole objects for a create and a put
     renewed  fields that have another value in each write
     held     fields that hold a number of an object
     refused  the API server refused it in the recording: here a validation does, of a webhook that
@@ -227,7 +227,7 @@ def _once(values: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _change_of(write: RecordedWrite, verb: str, *, is_refused: bool) -> Document:
-    """Return what a write changes: a merge patch, or of another verb a whole object."""
+    """Return what a write changes: a merge patch, or a whole object for another verb."""
     old, new = write.asked
     if verb == "delete":
         return {"metadata": {"name": write.object[-1]}}

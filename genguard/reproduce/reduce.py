@@ -59,7 +59,7 @@ def reduced(
 
 
 def _is_same(finding: Finding, other: Finding) -> bool:
-    """Whether a finding of fewer writes is the same: of its fields one is enough."""
+    """Whether a finding of fewer writes is the same: one of its fields is enough."""
     whose = [[(who.type, who.name) for who in each.actors[:1]] for each in (finding, other)]
     if what_of(finding) != what_of(other) or whose[0] != whose[1]:
         return False

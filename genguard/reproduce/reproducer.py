@@ -38,8 +38,8 @@ class Reproducer(NamedTuple):
     """The smallest recording that was found, and what the test plays.
 
     lines        the recording
-    found        the finding that it gives, without the registrations of the cluster: of a webhook
-                 nobody is named
+    found        the finding that it gives, without the registrations of the cluster: it names no
+                 webhook
     definitions  a CustomResourceDefinition of each custom resource, with any fields
     """
 
@@ -82,7 +82,7 @@ def reproducer(
     answered = {write.object[0] for write in writes if write[-1]["phase"] == "outcome"}
     played = [
         new if old.object[0] in answered else RecordedWrite((*new, {**new[-1], "phase": "outcome"}))
-        for old, new in zip(small, made, strict=True)  # of others nobody knows what was refused
+        for old, new in zip(small, made, strict=True)  # nobody knows what was refused of others
     ]
     loop = loop_of(played, same, severity=found.severity, server_version=server_version)
     return Reproducer(tuple(encode(made)), same, definitions, loop)

@@ -42,8 +42,8 @@ class FlipStatus:
     ) -> None:
         """`resources` by plural or kind: `widgets.example.org`, `Widget.example.org`.
 
-        `refused` says of which no version can be flipped, and why; `unknown` are those of which
-        nobody has given a definition.
+        `refused` are those without a version that can be flipped, and why; `unknown` are those
+        without a definition.
         """
         flipped: set[tuple[str, str, str]] = set()
         refused: dict[str, str] = {}

@@ -20,7 +20,7 @@ from genguard.status.view import Blocks, Health, Reason, StatusView, remark
 STEP: Final = " › "
 """Between the objects of a path: `ReplicaSet/web-abc › Pod/web-abc-x › status.phase`."""
 MOST_LEAVES: Final = 5
-"""Objects whose blocking reasons are listed; of the others only the number is given."""
+"""Objects whose blocking reasons are listed; the others are only counted."""
 _LAUNCHERS: Final = frozenset({("batch", "CronJob")})
 """They start children and do not depend on how these end."""
 _WORST: Final = {Health.GREEN: 0, Health.YELLOW: 1, Health.RED: 2}

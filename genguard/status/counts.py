@@ -188,7 +188,7 @@ class SetCounts:
 
     healths: dict[Health, int] = field(default_factory=_no_objects)
     unready: int = 0
-    """Objects that are not ready, or of which that is not known."""
+    """Objects that are not ready, or not known to be."""
     unsettled: int = 0
 
     @property

@@ -5,13 +5,13 @@ A kubelet writes the new observedGeneration before it replaces the container who
 Meanwhile the old container is shown, and may be Ready.
 
 The names of images do not tell: containerd reports the first tag of an image, which may be another
-tag or another registry than spec names, for ever. What tells is the container: a kubelet starts
+tag or another registry than spec names, for ever. The container itself tells: a kubelet starts
 another one for another image, whatever the restartPolicy (kuberuntime_manager.go:containerChanged).
 So it is remembered which image spec asked for when a container was first seen. A container is old
 when spec asks for another image now and status does not show that image.
 
 Not judged: containers without an ID (kwok), init containers that run to their end, and pods that
-were not seen before the change. Of these the kubelet's own words count alone.
+were not seen before the change. For these only the kubelet's own words count.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ from genguard.objects.fields import items
 from genguard.status.view import Blocks, Reason
 
 MOST_CONTAINERS: Final = 20
-"""Of one pod, of which images are remembered."""
+"""Of one pod: the images of more are not remembered."""
 _DIGEST: Final = 6
 _ENTRY: Final = 2 * _DIGEST
 MOST_BYTES: Final = MOST_CONTAINERS * _ENTRY
@@ -44,7 +44,7 @@ def remember_images(known: bytes, document: Mapping[str, Any]) -> bytes:
     """Return for each container in status which image spec asked for when it was first seen.
 
     known     what this function returned for an earlier state of the same pod
-    document  a decoded pod; of other kinds nothing is remembered
+    document  a decoded pod; nothing is remembered of other kinds
     """
     if not _is_pod(document):
         return b""
@@ -69,8 +69,8 @@ def find_old_containers(known: bytes, document: Mapping[str, Any]) -> Iterator[R
 def canonical_image(reference: str) -> str:
     """Return the full name of an image: `nginx` becomes `docker.io/library/nginx:latest`.
 
-    A digest tells an image whatever its name and tag, so of `nginx:1@sha256:ab` it is all that is
-    returned. Source: github.com/distribution/reference, normalize.go.
+    A digest tells an image whatever its name and tag, so it is all that is returned of
+    `nginx:1@sha256:ab`. Source: github.com/distribution/reference, normalize.go.
     """
     name, _, digest = reference.partition("@")
     if digest:

@@ -221,8 +221,8 @@ def items_to_apply(
 
     wanted  only the types that may be written; the others stay as they are
     now     RFC 3339
-    What an apply leaves out is removed where nobody else owns it. So of a condition that another
-    writer has changed, the fields that are still ours are sent as they are.
+    What an apply leaves out is removed where nobody else owns it. So the fields
+    that are still ours are sent as they are, of a condition that another writer has changed.
     """
     changed = [
         condition

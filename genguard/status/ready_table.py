@@ -77,7 +77,7 @@ def table_ready(obj: CheckedObject) -> bool | None:
 
 
 def holds(test: tuple[Any, ...], obj: CheckedObject) -> bool:
-    """Whether one test of a row holds; raises BadReadyTableError for one that there is not."""
+    """Whether one test of a row holds; raises BadReadyTableError for an unknown one."""
     match test:
         case ("equal", str(left), str(right)):
             first, other = _read(obj, left), _read(obj, right)
@@ -109,7 +109,7 @@ def _read(obj: CheckedObject, path: str) -> Any:
 
 
 def _matches(items: list[Any], shapes: list[dict[str, str]]) -> Iterator[bool]:
-    """Yield of each item whether it has all fields of one of the shapes; `*` is any value."""
+    """Yield for each item whether it has all fields of one of the shapes; `*` is any value."""
     for item in items:
         yield isinstance(item, dict) and any(
             all(

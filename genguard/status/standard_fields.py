@@ -199,7 +199,7 @@ _UNPROBED: Final = Probes()
 
 
 def read_probes(obj: CheckedObject) -> Probes:
-    """Return what probes say. A malformed condition says nothing; of two the first counts."""
+    """Return what probes say. A malformed condition says nothing; the first of two counts."""
     found: dict[str, Condition] = {}
     for path, part in obj.places:
         for item in items(part.get("conditions")):

@@ -1,7 +1,7 @@
 """What `genguard wait --for` waits for: which objects have reached their goals or never will.
 
-With the goals condition=TYPE and delete, which mean what they mean to kubectl, nothing is a failure
-but the deletion of an object whose condition is waited for.
+With the goals condition=TYPE and delete, which mean what they mean to kubectl, only one thing is a
+failure: the deletion of an object whose condition is waited for.
 
 An object has failed for good when it stays as it is until somebody acts: a rollout past its
 progress deadline (as in kubectl); a Job or Pod that ended with an error; Stalled or Failed

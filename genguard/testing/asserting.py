@@ -53,8 +53,8 @@ def assert_quiet(
     cluster    a fake API server, or the kubeconfig of a cluster; without one that of kubectl. A
                cluster is watched by the command `genguard`: pipx install genguard-webhook
     for_       for so many seconds
-    namespace  look at no other one; at what is in no namespace in any case. Of a cluster everything
-               but Secrets and what is never at rest, as events and leases, is watched
+    namespace  look at no other one, but also at what is in no namespace. Everything of a cluster is
+               watched but Secrets and what is never at rest, such as events and leases
 
     A finding takes three writes of an object: what is slower takes a longer time to be found.
 
@@ -107,12 +107,12 @@ def assert_converges(
     """Assert that writes come to an end, and that objects are settled then.
 
     resource, name, namespace  what must be settled: one object or, without a name, all objects of
-                               a resource in a namespace, of which there must be one
+                               a resource in a namespace: at least one must exist
     step                       calls the controller once, for controllers that are functions. It is
                                called until a call writes nothing, at most `rounds` times
     quiet, timeout             without `step` a controller runs beside the test: `quiet` seconds
                                without a write must come within `timeout` seconds
-    ready                      False: of the objects it is asked alone that their generation is
+    ready                      False: it is enough that the generation of the objects is
                                observed, for tests in which a controller reports a failure
 
     Where status is a subresource, somebody must have written it: an object that no controller has

@@ -63,7 +63,7 @@ class BuiltIn:
     """A place in a built-in kind.
 
     list_type  how a list merges
-    keys       of a list that is a map: the fields that tell its items apart
+    keys       the fields that tell the items of a list apart, where the list is a map
     patch_key  by what a strategic merge patch joins a list; `.`: by its values, "": it is replaced
     is_atomic  whether a map is written as a whole
     """
@@ -100,7 +100,7 @@ def parse_code(code: str) -> BuiltIn:
 
     `` a scalar or anything; `T` a struct; `!T` one that is written as a whole; `{}C` a map of C;
     `[]C` a list that is replaced; `[=]C` a set; `[a,b]C` a list by its keys. Behind a bar stands
-    by what a strategic merge patch joins the list: `[name|name]C`, `[=|.]C`.
+    the key by which a strategic merge patch joins the list: `[name|name]C`, `[=|.]C`.
     """
     if code.startswith("!"):
         inner = parse_code(code[1:])

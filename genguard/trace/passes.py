@@ -64,7 +64,7 @@ def requested_effects(first: AdmissionRequest, *, status: bool) -> Effects:
 
 
 def carried(view: AdmissionRequest, *, status: bool) -> list[str]:
-    """Name the observedGeneration values of a view that a webhook could clobber: none is lost else.
+    """Name the observedGeneration values of a view that a webhook could clobber: no other is lost.
 
     Raises as `effects` does.
     """
