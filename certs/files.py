@@ -40,10 +40,10 @@ class PairFiles:
         """The paths of a pair with any file names; ca.crt is expected beside the certificate."""
         return cls(cert_file, key_file, cert_file.parent / CA_FILE)
 
-    def place(self, part: Part) -> str:
+    def location(self, part: Part) -> str:
         """The path of a part of the pair, for messages."""
-        places = {"certificate": self.cert_file, "key": self.key_file, "ca": self.ca_file}
-        return str(places[part])
+        files = {"certificate": self.cert_file, "key": self.key_file, "ca": self.ca_file}
+        return str(files[part])
 
     def read(self) -> PairSnapshot:
         """Read all files. Raises PairFileError."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from genguard.generation import Cause, Prediction, predict
-    from genguard.judging import evaluate, lint
+    from genguard.library import evaluate, lint
     from genguard.linting.check import Level, LintFinding
     from genguard.status.view import Health, Reason, StatusView
 
@@ -35,7 +35,7 @@ __version__: Final = "0.1.0"
 
 _MODULES: Final = {
     "genguard.generation": ("Cause", "Prediction", "predict"),
-    "genguard.judging": ("evaluate", "lint"),
+    "genguard.library": ("evaluate", "lint"),
     "genguard.linting.check": ("Level", "LintFinding"),
     "genguard.status.view": ("Health", "Reason", "StatusView"),
 }

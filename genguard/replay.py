@@ -65,7 +65,7 @@ class Replay:
         self.unreadable = 0
 
     def lines(self, stream: Iterable[Line], name: str) -> Iterator[ReplayLine]:
-        """Judge each line of a stream; `name` is for messages."""
+        """Examine each line of a stream; `name` is for messages."""
         for number, line in enumerate(stream, start=1):
             if isinstance(line, LongLine):
                 yield self.leave_out(f"{name}:{number}", f"{line}: raise --max-line to read it")
@@ -94,22 +94,22 @@ class Replay:
         histories = self._detection.history.snapshot()
         for finding in found:
             self._counts["findings"] += 1
-            whole = with_fix(
+            detailed = with_fix(
                 finding,
                 self._mutators.registered,
                 sample=samples.get(finding.id),
                 histories=histories,
             )
-            yield msgspec.to_builtins(whole)
+            yield msgspec.to_builtins(detailed)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was judged: there was no review, and no event of an audit log."""
+        """Whether nothing was examined: there was no review, and no event of an audit log."""
         return not (self._counts["reviews"] or self._has_audit or self.unreadable)
 
     @property
     def is_blind(self) -> bool:
-        """Whether there was an audit log of which no write could be judged."""
+        """Whether there was an audit log of which no write could be examined."""
         return self._has_audit and self._audit.is_blind
 
     def summary(self) -> ReplayLine:

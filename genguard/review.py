@@ -75,7 +75,7 @@ class Dependencies:
 
 
 class Skipped(StrEnum):
-    """Why a decodable review was allowed without being judged."""
+    """Why a decodable review was allowed without being examined."""
 
     TOO_DEEP = "too-deep"
     UNREADABLE = "unreadable"
@@ -127,7 +127,7 @@ def review(
 
     now   seconds on the clock that `deps` remembers by
     at    Unix seconds, for times that are written into objects; `now` where that is such a clock
-    skip  allow the review without judging it, for this reason
+    skip  allow the review without examining it, for this reason
     """
     try:
         request = decode_review(body)

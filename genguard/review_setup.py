@@ -155,7 +155,7 @@ class GenerationPatch(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReviewOptions:
-    """What decides how reviews are judged."""
+    """What decides how reviews are examined."""
 
     audit_only: bool = False
     generation_patch: GenerationPatch = GenerationPatch.AUTO
@@ -215,7 +215,7 @@ class ReviewSetup:
     def learn(
         self, server_version: str, custom_resources: tuple[CustomResource, ...]
     ) -> dict[str, str]:
-        """Judge by the version and the custom resources of a connected cluster from now on.
+        """Use the version and the custom resources of a connected cluster from now on.
 
         Returns the resources of `not_flipped` that are new, or whose reason is.
         """

@@ -1,8 +1,8 @@
-"""Judges successive versions of objects, as a watch shows them: what no webhook sees.
+"""Examines successive versions of objects, as a watch shows them: what no webhook sees.
 
 The API server sends writes of webhook configurations and of admission policies to no webhook
 (apiserver pkg/admission/plugin/webhook/rules/rules.go:IsExemptAdmissionConfigurationResource).
-Each new version is judged as a write that was seen at its outcome alone. Its user is not known:
+Each new version is examined as a write that was seen at its outcome alone. Its user is not known:
 the field manager that wrote it last stands for one.
 
 Bounded in objects and in bytes: the last version of each object is kept, compressed.
@@ -70,17 +70,17 @@ class _Version(NamedTuple):
     packed: bytes
 
 
-Judge = Callable[[Reviewed, float], None]
+Examine = Callable[[Reviewed, float], None]
 """Takes the outcome of a write, and the time in seconds since the epoch."""
 
 
 class Versions:
-    """Remembers the last version of each object, and has each change judged."""
+    """Remembers the last version of each object, and has each change examined."""
 
-    def __init__(self, engine: Callable[[], Engine], judge: Judge) -> None:
+    def __init__(self, engine: Callable[[], Engine], examine: Examine) -> None:
         """`engine` returns what predicts generation now."""
         self._engine: Final = engine
-        self._judge: Final = judge
+        self._examine: Final = examine
         self._known: Final[Bounded[str, _Version]] = Bounded(MOST_OBJECTS, MOST_BYTES)
 
     @property
@@ -119,7 +119,7 @@ class Versions:
         if old.metadata.resource_version != metadata.resource_version:
             request = _request(resource, old, ReviewedObject.of(fields), writer)
             strategy, status = self._engine().strategy(request)
-            self._judge(Reviewed(request, predict_with(strategy, status, request), status), now)
+            self._examine(Reviewed(request, predict_with(strategy, status, request), status), now)
 
     def gone(self, uid: str) -> None:
         """Forget an object that was deleted."""

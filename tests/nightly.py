@@ -52,7 +52,7 @@ def by_day(names: Sequence[Any], *, every: int = 0, these: Collection[Any] = ())
 
 
 def by_turns(rows: Sequence[Any], columns: Sequence[Any], days: int = 0) -> list[Any]:
-    """Each row with each column, by night; by day one in `days` of these, by turns.
+    """Each row with each column, by night; by day one in `days` of these, alternately.
 
     Without `days` each row comes once.
     """

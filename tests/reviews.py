@@ -110,7 +110,7 @@ def _complete(
     return {"apiVersion": api_version, "kind": kind, **document, "metadata": metadata}
 
 
-def judge(
+def make_dependencies(
     *,
     audit_only: bool = False,
     generation_patch: GenerationPatch = GenerationPatch.NEVER,
@@ -119,7 +119,7 @@ def judge(
     restore: str = f"{OWN},{CONDITIONS}",
     flip: tuple[str, ...] = (),
 ) -> Dependencies:
-    """What reviews are judged with; generation is not patched unless a test asks for it."""
+    """What reviews are examined with; generation is not patched unless a test asks for it."""
     options = ReviewOptions(
         audit_only, generation_patch, server_version, tuple(custom), parse_restored(restore), flip
     )
@@ -149,7 +149,7 @@ class Answer:
 
     @property
     def object(self) -> dict[str, Any]:
-        """The object after the patch, as jsonpatch, the independent judge, applies it."""
+        """The object after the patch, as jsonpatch, the independent examine, applies it."""
         return jsonpatch.apply_patch(self.asked["request"]["object"], self.patch)
 
 
@@ -161,7 +161,7 @@ def ask(
     now: float = 0.0,
 ) -> Answer:
     """Send a review through the pipeline."""
-    reply = review(json.dumps(asked).encode(), phase, dependencies or judge(), now)
+    reply = review(json.dumps(asked).encode(), phase, dependencies or make_dependencies(), now)
     return Answer(asked, reply, phase)
 
 

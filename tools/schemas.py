@@ -14,7 +14,7 @@ from genguard.explain.explanation import Explanation
 from genguard.linting.check import LintFinding
 from genguard.trace.report import TraceConclusion
 from webhook.cli.scan import ScanLine
-from webhook.cli.status import FollowedLine
+from webhook.cli.status import WatchedLine
 from webhook.doctor.facts import CheckResult
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -73,8 +73,8 @@ class ReplayError(msgspec.Struct, tag="error", tag_field="type"):
     message: str
 
 
-class NotJudged(msgspec.Struct):
-    """Writes of an audit log that cannot be judged, and what to set so that they can."""
+class NotExamined(msgspec.Struct):
+    """Writes of an audit log that cannot be examined, and what to set so that they can."""
 
     reason: Literal[
         "level Metadata", "level Request", "cut", "stored state not known", "patches do not apply"
@@ -97,13 +97,13 @@ class ReplaySummary(msgspec.Struct, rename="camel", tag="summary", tag_field="ty
     webhooks: dict[str, Any] = {}
     reinvoked: dict[str, Any] = {}
     failed_open: dict[str, Any] = {}
-    not_judged: tuple[NotJudged, ...] = ()
+    not_examined: tuple[NotExamined, ...] = ()
 
 
 class TracedWrites(msgspec.Struct):
-    """How many writes were seen whole, in part, or mixed with another."""
+    """How many writes were seen in full, in part, or mixed with another."""
 
-    whole: int
+    complete: int
     incomplete: int
     mixed: int
 
@@ -194,7 +194,7 @@ class TraceReport(msgspec.Struct, rename="camel", tag="trace", tag_field="type")
 
 
 OUTPUTS: Final[dict[str, tuple[str, Any]]] = {
-    "status": ("a line of genguard status -o json", FollowedLine),
+    "status": ("a line of genguard status -o json", WatchedLine),
     "findings": ("a line of genguard findings -o json, and explain finding/ID", Finding),
     "doctor": ("a line of genguard doctor -o json", CheckResult | DoctorSummary),
     "explain": ("genguard explain RESOURCE -o json", Explanation),

@@ -36,5 +36,5 @@ def encode_allowed(
 
 
 def encode_refusal(reason: str, field: str, code: str) -> bytes:
-    """The body of a 4xx: what is wrong, where, and that nothing was judged."""
+    """The body of a 4xx: what is wrong, where, and that nothing was examined."""
     return _encoder.encode({"error": code, "field": field, "message": reason})

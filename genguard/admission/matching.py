@@ -186,9 +186,9 @@ class Match:
             # The API server sets this one label of a namespace to its name.
             is_named = write.namespace != EVERYTHING
             known = {NAME_LABEL: write.namespace} if is_named else {}
-            is_whole = write.namespace_labels is not None
+            is_complete = write.namespace_labels is not None
             known |= write.namespace_labels or {}
-            inside = every((inside, matches_labels(self.namespaces, known, complete=is_whole)))
+            inside = every((inside, matches_labels(self.namespaces, known, complete=is_complete)))
         both = map(read_labels, (write.labels, write.old_labels))
         either = (matches_labels(self.objects, x or {}, complete=x is not None) for x in both)
         return every((inside, some(either)))
@@ -229,10 +229,10 @@ class Conditions(Protocol):
 
 _READS_OBJECT: Final = re.compile(r"(?<![\w.])object\b")
 YOUNG_SECONDS: Final = 600.0
-"""From a change to the first sign: two signs of one loop may be as far apart."""
+"""From a change to the first signal: two signals of one loop may be as far apart."""
 _NO_CHANGE: Final = frozenset({"f:caBundle", "f:name", "."})
 """A manager that only renews certificates owns only these: the webhook does the same as before. The
-other two are the webhook's place in its list."""
+other two are the webhook's index in its list."""
 TRACE_LABEL: Final = "genguard.io/trace"
 """On the observers that `genguard trace` registers for a while."""
 _DEFAULT_TIMEOUT: Final = 10

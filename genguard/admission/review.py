@@ -38,8 +38,8 @@ class JoinKey(msgspec.Struct, frozen=True, array_like=True, gc=False):
     dry_run: bool
 
     @property
-    def place(self) -> "JoinKey":
-        """The key of whatever object is created in this place."""
+    def location(self) -> "JoinKey":
+        """The key of whatever object is created at this location."""
         return msgspec.structs.replace(self, uid="") if self.uid else self
 
     @property

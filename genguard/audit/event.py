@@ -361,14 +361,14 @@ def read_calls(annotations: Mapping[str, str]) -> tuple[Call, ...]:
     """
     calls = []
     for key, value in annotations.items():
-        place = _MUTATION.fullmatch(key)
-        if place is None:
+        match = _MUTATION.fullmatch(key)
+        if match is None:
             continue
         found, operations = _annotations.decode(value), None
-        if (patch := annotations.get(_PATCH + place[1])) is not None:
+        if (patch := annotations.get(_PATCH + match[1])) is not None:
             _check_values(patch.encode())  # in the event, escapes may have hidden them
             operations = _annotations.decode(patch).patch or ()
-        at = int(place[2]), int(place[3])
+        at = int(match[2]), int(match[3])
         calls.append(Call(*at, found.configuration, found.webhook, found.mutated, operations))
     return tuple(sorted(calls, key=lambda call: call[:2]))
 
@@ -388,7 +388,7 @@ MOST_ITEMS: Final = 100_000
 UNFINISHED: Final = "not finished"
 """The reason for the last line of a log that the API server still writes."""
 TOO_DEEP: Final = "nested too deep"
-FAULT: Final = "genguard cannot judge it"
+FAULT: Final = "genguard cannot examine it"
 """Begins the reason where it is no fault of the document."""
 
 _BEGIN: Final = re.compile(
@@ -457,8 +457,8 @@ def why_unreadable(error: Exception) -> str:
         return "not UTF-8"
     if isinstance(error, msgspec.MsgspecError):
         return _QUOTED_VALUE.sub("unknown value", str(error))
-    place = extract_tb(error.__traceback__)[-1]
-    where = f"{type(error).__name__} in {place.name}, line {place.lineno}"
+    frame = extract_tb(error.__traceback__)[-1]
+    where = f"{type(error).__name__} in {frame.name}, line {frame.lineno}"
     return f"{FAULT}, please report it: {where}"
 
 

@@ -1,8 +1,8 @@
 """Read an audit log event by event: count, and find loops with those who cause them.
 
 At level RequestResponse each write becomes the reviews that genguard would have seen, and the same
-detection judges them (`reviewing.py`). Other writes are counted, with the reason why they cannot
-be judged. Memory is bounded by the ledger, the history and the remembered objects.
+detection examines them (`reviewing.py`). Other writes are counted, with the reason why they cannot
+be examined. Memory is bounded by the ledger, the history and the remembered objects.
 
 Who changed a write is known from its annotations, so nobody is suspected of it: a webhook is named
 in a finding if its patch wrote one of the fields that the finding is about.
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from genguard.audit.event import Call, Event, failed_open, read_calls, read_event
-from genguard.audit.reviewing import SHOWS_ALL, Reviewing, Unjudged, told_unjudged
+from genguard.audit.reviewing import SHOWS_ALL, Reviewing, Unexamined, told_unexamined
 from genguard.audit.stages import meet
 from genguard.detection.detection import Detection
 from genguard.detection.finding import Finding
@@ -116,7 +116,7 @@ class AuditLog:
         self._mutators: Final = Mutators((), policies, conditions, named=NOBODY)
         self._detection: Final = Detection(self._mutators)
         self._reviewing: Final = Reviewing(engine, self._detection)
-        self._unjudged: Final = defaultdict[Unjudged, Counter[tuple[str, str]]](Counter)
+        self._unexamined: Final = defaultdict[Unexamined, Counter[tuple[str, str]]](Counter)
         self._failed_open: Counter[str] = Counter()
         self._webhooks: Counter[str] = Counter()
         self._reinvoked: Counter[str] = Counter()
@@ -137,19 +137,19 @@ class AuditLog:
 
     def findings(self) -> tuple[Finding, ...]:
         """Return all findings; those without signals at the end of the log are resolved."""
-        self._detection.finish(self._last, is_whole=True)
+        self._detection.finish(self._last, is_complete=True)
         return self._detection.findings()
 
     @property
     def is_blind(self) -> bool:
         """Whether there were writes, and none of them shows what is stored."""
-        return not self._shows_all and bool(self._unjudged)
+        return not self._shows_all and bool(self._unexamined)
 
     def summary(self) -> dict[str, Any]:
         """Return counts: events, patches, and for each webhook its changes and failed calls.
 
         What did not occur is left out: refused writes, webhooks that changed an object once more
-        when they were reinvoked, and writes that were not judged.
+        when they were reinvoked, and writes that were not examined.
         """
         found: dict[str, Any] = {
             "events": self.events,
@@ -158,9 +158,9 @@ class AuditLog:
             "webhooks": dict(sorted(self._webhooks.items())),
             "reinvoked": dict(sorted(self._reinvoked.items())),
             "failedOpen": dict(sorted(self._failed_open.items())),
-            "notJudged": list(told_unjudged(self._unjudged)),
+            "notExamined": list(told_unexamined(self._unexamined)),
         }
-        optional = ("refused", "reinvoked", "notJudged")
+        optional = ("refused", "reinvoked", "notExamined")
         return {key: value for key, value in found.items() if value or key not in optional}
 
     def _see(self, event: Event) -> None:
@@ -184,7 +184,7 @@ class AuditLog:
         self._shows_all |= event.level == SHOWS_ALL
         reason = self._reviewing.see(event, reference, changed)
         if reason is not None:
-            self._unjudged[reason][group, reference.resource] += 1
+            self._unexamined[reason][group, reference.resource] += 1
 
     def _count(self, calls: Sequence[Call], annotations: dict[str, str]) -> None:
         self.patches += sum(1 for call in calls if call.operations is not None)

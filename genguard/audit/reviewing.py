@@ -1,7 +1,7 @@
-"""Judge the events of level RequestResponse as the reviews of the same writes would be judged.
+"""Examine the events of level RequestResponse as the reviews of the same writes would be examined.
 
 What was stored before is the last answer about the object. Where that is not known, or cannot be
-what the write started from, the event is not judged, but counted with the reason and with what to
+what the write started from, the event is not examined, but counted with the reason and with what to
 set. Only creations and refused writes can do without it: while all are refused, the stored state
 stays as it is.
 """
@@ -43,8 +43,8 @@ _WITHHELD: Final = frozenset({("", "secrets"), ("", "configmaps"), ("", "service
 """Their contents, or tokens that are made of them, are kept out of a log (docs/audit-logs.md)."""
 
 
-class Unjudged(StrEnum):
-    """Why a write cannot be judged; unjudged.yaml says it of a number of writes."""
+class Unexamined(StrEnum):
+    """Why a write cannot be examined; unexamined.yaml says it of a number of writes."""
 
     METADATA = "level Metadata"
     REQUEST = "level Request"
@@ -53,18 +53,20 @@ class Unjudged(StrEnum):
     PATCHES = "patches do not apply"
 
 
-_LEVELS: Final = frozenset({Unjudged.METADATA, Unjudged.REQUEST})
+_LEVELS: Final = frozenset({Unexamined.METADATA, Unexamined.REQUEST})
 _NAMES: Final = re.compile(r"[a-z0-9.-]+")
 _WRITES: Final = "[create, update, patch, delete, deletecollection]"
 
 
-def told_unjudged(counts: Mapping[Unjudged, Counter[tuple[str, str]]]) -> Iterator[dict[str, Any]]:
+def told_unexamined(
+    counts: Mapping[Unexamined, Counter[tuple[str, str]]],
+) -> Iterator[dict[str, Any]]:
     """Yield for each reason how many writes it concerns, and a sentence for people.
 
     counts  how many writes of an API group and resource
     """
-    texts = shipped("genguard.audit", "unjudged.yaml", dict[Unjudged, str])
-    for reason in filter(counts.get, Unjudged):
+    texts = shipped("genguard.audit", "unexamined.yaml", dict[Unexamined, str])
+    for reason in filter(counts.get, Unexamined):
         rule = _missing_rule(counts[reason]) if reason in _LEVELS else ""
         message, writes = f"{texts[reason]}{rule}", counts[reason].total()
         yield {"reason": reason.value, "writes": writes, "message": f"{writes} writes {message}"}
@@ -83,7 +85,7 @@ def _missing_rule(counts: Counter[tuple[str, str]]) -> str:
 
 
 SHOWS_ALL: Final = "RequestResponse"
-"""The only level that is judged."""
+"""The only level that is examined."""
 _MUCH: Final = "*"
 _WHOLE: Final = frozenset({"", "status"})
 """Subresources that show the object itself."""
@@ -162,7 +164,7 @@ def reviews_of_write(write: AuditedWrite) -> Iterator[Review]:
 
 
 def review_of_deletion(event: Event, reference: ObjectReference, before: StoredObject) -> Review:
-    """Return the one phase of a deletion that is judged. Raises msgspec.MsgspecError."""
+    """Return the one phase of a deletion that is examined. Raises msgspec.MsgspecError."""
     wire = _wire(event, reference, before, Operation.DELETE)
     return Phase.OUTCOME, _request(event, wire, None, ReviewedObject.of(before.fields))
 
@@ -219,12 +221,12 @@ def _of_stored(write: AuditedWrite) -> Iterable[Review] | None:
     if operation is Operation.CREATE and not reference.subresource:
         return None if after is None else reviews_of_write(write._replace(before=None))
     if operation is not Operation.UPDATE:
-        # An object that was not created in this log is nobody's turn.
+        # An object that was not created in this log has no creator.
         deleted = msgspec.structs.replace(reference, subresource="")
         return () if before is None else (review_of_deletion(event, deleted, before),)
     if before is not None and after is not None and reference.subresource == "scale":
         before = before.scale(after)
-    if before is None or after is None or not _follows(event, reference, before, after):
+    if before is None or after is None or not _is_next_version(event, reference, before, after):
         return None
     return reviews_of_write(write._replace(before=before))
 
@@ -245,7 +247,7 @@ def _of_refused(write: AuditedWrite) -> Iterable[Review] | None:
     return reviews_of_write(write._replace(before=before, after=None, calls=calls))
 
 
-def _follows(
+def _is_next_version(
     event: Event, reference: ObjectReference, before: StoredObject, after: StoredObject
 ) -> bool:
     """Whether the answer is what this write made of the remembered state.
@@ -275,8 +277,8 @@ class Reviewing:
 
     def see(
         self, event: Event, reference: ObjectReference, calls: Sequence[Call]
-    ) -> Unjudged | None:
-        """Judge a write as reviews show it; return why that is not possible.
+    ) -> Unexamined | None:
+        """Examine a write as reviews show it; return why that is not possible.
 
         calls  those that changed the object
         Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
@@ -291,28 +293,28 @@ class Reviewing:
                 reference = msgspec.structs.replace(reference, name=after.identity.name)
         if event.is_stored and event.verb != "deletecollection":
             self._remember(reference, operation, before, after)
-        if not _is_judged(event, reference, operation):
+        if not _is_examined(event, reference, operation):
             return None
         if event.level != SHOWS_ALL:
-            return Unjudged.REQUEST if event.level == "Request" else Unjudged.METADATA
+            return Unexamined.REQUEST if event.level == "Request" else Unexamined.METADATA
         if event.is_conflict:
             self._see_conflict(event, reference)
             return None
         if event.verb == "deletecollection":
             self._see_deletions(event, reference)
-            return Unjudged.CUT if event.is_cut else None
+            return Unexamined.CUT if event.is_cut else None
         return self._detect(AuditedWrite(event, reference, before, after, calls))
 
-    def _detect(self, write: AuditedWrite) -> Unjudged | None:
+    def _detect(self, write: AuditedWrite) -> Unexamined | None:
         event = write.event
         try:
             reviews = _of_stored(write) if event.is_stored else _of_refused(write)
-            # All of them are made before the first one is judged.
+            # All of them are made before the first one is examined.
             found = None if reviews is None else tuple(reviews)
         except UnknownStagesError:
-            return Unjudged.PATCHES
+            return Unexamined.PATCHES
         if found is None:
-            return Unjudged.CUT if event.is_cut else Unjudged.STATE
+            return Unexamined.CUT if event.is_cut else Unexamined.STATE
         if not event.is_stored:
             # A log shows each write that was stored.
             self._detection.expect_outcomes(found[0][1], event.refusal)
@@ -356,7 +358,7 @@ class Reviewing:
                 self._detection.see(observation)
 
     def _see_conflict(self, event: Event, reference: ObjectReference) -> None:
-        """Judge an update of a version that is not stored any more."""
+        """Examine an update of a version that is not stored any more."""
         version = named_version(event)
         if not version:
             return
@@ -369,7 +371,7 @@ class Reviewing:
             self._detection.see(Observation(VERSION, Phase.MUTATE, *of).stale(version))
 
     def _see_deletions(self, event: Event, reference: ObjectReference) -> None:
-        """Judge the deletion of a collection: its answer lists what was deleted."""
+        """Examine the deletion of a collection: its answer lists what was deleted."""
         for item in read_items(event.response_object):
             identity = item.identity
             deleted = msgspec.structs.replace(reference, name=identity.name, uid=identity.uid)
@@ -379,8 +381,8 @@ class Reviewing:
             self._take((review_of_deletion(event, deleted, known),), event)
 
 
-def _is_judged(event: Event, reference: ObjectReference, operation: Operation | None) -> bool:
-    """Whether reviews of such a request are judged, if it shows enough.
+def _is_examined(event: Event, reference: ObjectReference, operation: Operation | None) -> bool:
+    """Whether reviews of such a request are examined, if it shows enough.
 
     What is created at a subresource, such as a binding, leaves no trace in reviews; an eviction
     deletes a pod (pkg/registry/core/pod/storage/eviction.go), and no webhook is asked about that.

@@ -93,11 +93,11 @@ def filled(sent: Json, shown: Json, touched: Sequence[_Path], at: _Path = ()) ->
         }
         return found | added
     if isinstance(sent, list) and isinstance(shown, list):
-        places = _places(sent, shown)
+        indexes = _indexes(sent, shown)
         return [
             value
-            if places[index] is None
-            else filled(value, shown[places[index]], touched, (*at, str(index)))
+            if indexes[index] is None
+            else filled(value, shown[indexes[index]], touched, (*at, str(index)))
             for index, value in enumerate(sent)
         ]
     return sent
@@ -108,7 +108,7 @@ def meet(path: _Path, other: _Path) -> bool:
     return all(a == b for a, b in zip(path, other, strict=False))
 
 
-def _places(values: list[Json], others: list[Json]) -> list[Any]:
+def _indexes(values: list[Json], others: list[Json]) -> list[Any]:
     """Return for each item the index of the same item in another list, None without one."""
     field, names = identities(values)
     other_field, other_names = identities(others)
@@ -159,7 +159,7 @@ def carried(final: Json, shown: Json, earlier: Json) -> Json:
         }
         return found | gone
     if isinstance(final, list) and isinstance(shown, list) and isinstance(earlier, list):
-        to_final, to_shown = _places(earlier, final), _places(earlier, shown)
+        to_final, to_shown = _indexes(earlier, final), _indexes(earlier, shown)
         return [
             value
             if to_final[index] is None or to_shown[index] is None
@@ -297,8 +297,8 @@ def _taken_away(event: Event, sent: Json, at: _Path = ()) -> Iterator[_Path]:
         yield from (tuple(steps_of(cause.field)) for cause in event.response_status.details.causes)
     elif "apiVersion" not in sent:
         for key, value in sent.items():
-            place = *at, key
-            yield from [place] if value is None else _taken_away(event, value, place)
+            path = *at, key
+            yield from [path] if value is None else _taken_away(event, value, path)
 
 
 def _are_too_many(calls: Iterable[Call]) -> bool:

@@ -15,13 +15,13 @@ import msgspec
 
 from genguard.admission.review import Operation
 from genguard.audit.event import Call, Event, ObjectReference, decode_object, read_calls
+from genguard.blame.field_paths import FieldPath, choose, leaves, path_of_pointer, pointer_of, show
 from genguard.blame.managed import Manager, UnreadableFieldsError, owners
-from genguard.blame.places import Place, choose, leaves, place_of_pointer, pointer_of, show
 from genguard.blame.report import (
     NOTES,
     Blame,
     BlamedField,
-    Changer,
+    FieldActor,
     ObjectAction,
     Writer,
     is_written,
@@ -34,7 +34,7 @@ from genguard.objects.fields import ABSENT, get
 from genguard.shipped import shipped
 
 _VERBS: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
-_REPLICAS: Final[Place] = ("spec", "replicas")
+_REPLICAS: Final[FieldPath] = ("spec", "replicas")
 _MOST_ACTIONS: Final = 20
 _WHY_DELETED: Final = shipped("genguard.blame", "deleters.yaml", dict[str, str])
 
@@ -78,7 +78,7 @@ class AuditBlame:
 
     def find(self) -> "ObjectLog":
         """Return what is known of the object; raises NotInLogError."""
-        found = [story for story in self._logs.values() if story.knows_anything]
+        found = [object_log for object_log in self._logs.values() if object_log.knows_anything]
         if len(found) == 1:
             return found[0]
         if found:
@@ -101,7 +101,7 @@ class ObjectLog:
         """The object after the last event; None where that is not known."""
         self.unseen = 0
         """Writes of which the audit level shows no field."""
-        self._fields: dict[Place, BlamedField] = {}
+        self._fields: dict[FieldPath, BlamedField] = {}
         self._actions: Final[list[ObjectAction]] = []
         self._is_gone = False
         self._began_earlier = False
@@ -140,12 +140,12 @@ class ObjectLog:
         """Return the report; raises NoSuchFieldError."""
         document = self.document or {}
         owned, there, rows = _owners(document), _written(document), []
-        for place in choose(field, dict.fromkeys((*there, *self._fields))):
-            known = self._fields.get(place) or BlamedField(show(place), "", None)
-            writers = [known.writer, *map(Writer.of, owned.get(place, ()))]
+        for path in choose(field, dict.fromkeys((*there, *self._fields))):
+            known = self._fields.get(path) or BlamedField(show(path), "", None)
+            writers = [known.writer, *map(Writer.of, owned.get(path, ()))]
             row = msgspec.structs.replace(
                 known,
-                pointer=pointer_of(place) if place in there else "",
+                pointer=pointer_of(path) if path in there else "",
                 writer=next(filter(None, writers), None),
                 also=() if known.writer else tuple(filter(None, writers[2:])),
             )
@@ -217,27 +217,25 @@ class ObjectLog:
         now, is_compared = _written(after), self._stored is not None
         if is_compared:
             old = _written(self._stored or {})
-            places = dict.fromkeys((*now, *old))
-            changed = [
-                place for place in places if now.get(place, ABSENT) != old.get(place, ABSENT)
-            ]
+            paths = dict.fromkeys((*now, *old))
+            changed = [path for path in paths if now.get(path, ABSENT) != old.get(path, ABSENT)]
         else:
             self._began_earlier |= not self._fields
             # An apply often changes nothing: managedFields say more of a field with an owner.
             sent = decode_object(event.request_object) if event.verb == "patch" else None
             named, owned = dict(leaves(sent)), _owners(after)
-            changed = [place for place in now if place in named and place not in owned]
+            changed = [path for path in now if path in named and path not in owned]
         calls = read_calls(event.annotations)
         # What a webhook takes from a request is neither in what was stored nor in what is now.
         asked = _written(decode_object(event.request_object)) if calls else {}
-        gone = [place for place, value in asked.items() if value and place not in now]
+        gone = [path for path, value in asked.items() if value and path not in now]
         by_webhooks = _changers(calls, (*now, *self._fields, *changed, *gone), after)
-        for place in dict.fromkeys((*changed, *(place for place in gone if place in by_webhooks))):
-            self._claim(place, by, removed=place not in now)
-            if is_compared and place not in by_webhooks:
-                self._note(place, in_turn=next_in_turn(self._fields[place].in_turn, by))
-        for place, changers in by_webhooks.items():
-            self._note(place, changed_by=tuple(changers))
+        for path in dict.fromkeys((*changed, *(path for path in gone if path in by_webhooks))):
+            self._claim(path, by, removed=path not in now)
+            if is_compared and path not in by_webhooks:
+                self._note(path, in_turn=next_in_turn(self._fields[path].in_turn, by))
+        for path, changers in by_webhooks.items():
+            self._note(path, changed_by=tuple(changers))
         if _REPLICAS in changed and not is_new:
             self._do("scaled", by)
         self._stored = self.document = after
@@ -246,33 +244,33 @@ class ObjectLog:
             self._do("deleted", by, "removed the last finalizer")
             self._is_gone = True
 
-    def _claim(self, place: Place, by: Writer, *, removed: bool = False) -> None:
-        self._note(place, writer=by, removed=removed, changed_by=())
+    def _claim(self, path: FieldPath, by: Writer, *, removed: bool = False) -> None:
+        self._note(path, writer=by, removed=removed, changed_by=())
 
-    def _note(self, place: Place, **known: Any) -> None:
-        row = self._fields.get(place) or BlamedField(show(place), "", None)
-        self._fields[place] = msgspec.structs.replace(row, **known)
+    def _note(self, path: FieldPath, **known: Any) -> None:
+        row = self._fields.get(path) or BlamedField(show(path), "", None)
+        self._fields[path] = msgspec.structs.replace(row, **known)
 
 
 def _changers(
-    calls: Iterable[Call], places: Iterable[Place], after: Mapping[str, Any]
-) -> Mapping[Place, dict[Changer, None]]:
+    calls: Iterable[Call], paths: Iterable[FieldPath], after: Mapping[str, Any]
+) -> Mapping[FieldPath, dict[FieldActor, None]]:
     """Return which webhooks changed which fields, also where the stored value stayed the same."""
-    found: defaultdict[Place, dict[Changer, None]] = defaultdict(dict)
+    found: defaultdict[FieldPath, dict[FieldActor, None]] = defaultdict(dict)
     for call in calls:
         for operation in (call.operations or ()) if call.mutated else ():
-            touched = place_of_pointer(operation.path, after)
-            for place in places if touched else ():
-                if place[: len(touched or ())] == touched:
-                    found[place][Changer("webhook", call.name, Confidence.CERTAIN)] = None
+            touched = path_of_pointer(operation.path, after)
+            for path in paths if touched else ():
+                if path[: len(touched or ())] == touched:
+                    found[path][FieldActor("webhook", call.name, Confidence.CERTAIN)] = None
     return found
 
 
-def _written(document: Mapping[str, Any]) -> dict[Place, Any]:
-    return {place: value for place, value in leaves(document) if is_written(place)}
+def _written(document: Mapping[str, Any]) -> dict[FieldPath, Any]:
+    return {path: value for path, value in leaves(document) if is_written(path)}
 
 
-def _owners(document: Mapping[str, Any]) -> dict[Place, tuple[Manager, ...]]:
+def _owners(document: Mapping[str, Any]) -> dict[FieldPath, tuple[Manager, ...]]:
     try:
         return owners(document)
     except UnreadableFieldsError:

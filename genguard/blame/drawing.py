@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import yaml
 
-from genguard.blame.places import Item, Place, children, choose, leaves, show
+from genguard.blame.field_paths import FieldPath, Item, children, choose, leaves, show
 from genguard.blame.report import Blame, BlamedField, Writer
 from genguard.objects.shown import printable
 from genguard.status.drawing import Cell, Row, Tone
@@ -67,13 +67,13 @@ def annotated(found: Blame, document: Mapping[str, Any], field: str = "") -> Ite
     Only what `field` means is shown. Raises NoSuchFieldError.
     """
     shown = _shown(document)
-    places = choose(field, [place for place, _ in leaves(shown)])
-    kept = {place[:end] for place in places for end in range(len(place) + 1)}
+    paths = choose(field, [path for path, _ in leaves(shown)])
+    kept = {path[:end] for path in paths for end in range(len(path) + 1)}
     comments = {field.field: _comment(field) for field in found.fields}
     lines = list(_lines(shown, (), kept))
     room = min(max((len(text) for text, _ in lines), default=0), _WIDEST)
-    for text, place in lines:
-        comment = comments.get(show(place))
+    for text, path in lines:
+        comment = comments.get(show(path))
         yield f"{text:<{room}}  # {comment}" if comment else text
 
 
@@ -99,16 +99,18 @@ def _shown(document: Mapping[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def _lines(value: Any, place: Place, kept: Container[Place]) -> Iterator[tuple[str, Place]]:
+def _lines(
+    value: Any, path: FieldPath, kept: Container[FieldPath]
+) -> Iterator[tuple[str, FieldPath]]:
     """Yield the lines of YAML for what is kept of a value, each with its place."""
-    below = [(step, child) for step, child in children(value, place) if (*place, step) in kept]
+    below = [(step, child) for step, child in children(value, path) if (*path, step) in kept]
     if not below:
-        yield _scalar(value), place
+        yield _scalar(value), path
     for step, child in below:
-        at = (*place, step)
+        at = (*path, step)
         first, others = ("- ", "  ") if isinstance(step, Item) else (f"{_scalar(step)}: ", "  ")
         if child and isinstance(child, list | dict) and not isinstance(step, Item):
-            yield first.rstrip(), place
+            yield first.rstrip(), path
             first = others
         for text, where in _lines(child, at, kept):
             yield f"{first}{text}", where

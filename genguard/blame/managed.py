@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
-from genguard.blame.places import KEY_DEFAULTS, Item, Place, children, leaves
+from genguard.blame.field_paths import KEY_DEFAULTS, FieldPath, Item, children, leaves
 from genguard.objects.fields import ABSENT, get
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
@@ -48,48 +48,48 @@ class UnreadableFieldsError(Exception):
     """The managedFields are none that an API server writes; the message says where."""
 
 
-def owners(document: Mapping[str, Any]) -> dict[Place, tuple[Manager, ...]]:
+def owners(document: Mapping[str, Any]) -> dict[FieldPath, tuple[Manager, ...]]:
     """Return the managers of each leaf, the latest first; a leaf without any is left out.
 
     Raises UnreadableFieldsError.
     """
-    found: dict[Place, tuple[int, list[Manager]]] = {}
+    found: dict[FieldPath, tuple[int, list[Manager]]] = {}
     try:
         for manager in _entries(document):
             for claim, value in _claims(manager.fields_v1 or {}, document, ()):
-                for place, _ in () if value is ABSENT else leaves(value, claim):
+                for path, _ in () if value is ABSENT else leaves(value, claim):
                     # An owner of a whole object owns no key of it that somebody owns by itself.
-                    depth, managers = found.get(place, (0, []))
-                    if len(claim) > depth or place not in found:
-                        found[place] = (len(claim), [manager])
+                    depth, managers = found.get(path, (0, []))
+                    if len(claim) > depth or path not in found:
+                        found[path] = (len(claim), [manager])
                     elif len(claim) == depth and managers[-1] is not manager:
                         managers.append(manager)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise UnreadableFieldsError(f"metadata.managedFields cannot be read: {error}") from error
     return {
         # An update before an apply of the same second; without a time comes last.
-        place: tuple(
+        path: tuple(
             sorted(all_, key=lambda by: (by.time or "", by.operation != "Apply"), reverse=True)
         )
-        for place, (_, all_) in found.items()
+        for path, (_, all_) in found.items()
     }
 
 
-def taken(document: Mapping[str, Any]) -> dict[Place, tuple[Manager]]:
+def taken(document: Mapping[str, Any]) -> dict[FieldPath, tuple[Manager]]:
     """Return who sent each field that was gone before it was stored.
 
     Who removes it later takes it from its manager, too. Raises as `owners` does.
     """
     return {
-        place: (manager,)
+        path: (manager,)
         for manager in _entries(document)
         if manager.api_version == document.get("apiVersion")
-        for place, value in _claims(manager.fields_v1 or {}, document, ())
+        for path, value in _claims(manager.fields_v1 or {}, document, ())
         if value is ABSENT
     }
 
 
-def owned_whole(document: Mapping[str, Any]) -> frozenset[Place]:
+def atomic_paths(document: Mapping[str, Any]) -> frozenset[FieldPath]:
     """Return the objects and lists that are one value: somebody owns each, and nobody a part.
 
     They are the atomic lists and objects of the schema. None is known of unreadable managedFields.
@@ -109,28 +109,30 @@ def _entries(document: Mapping[str, Any]) -> list[Manager]:
     return msgspec.convert([] if entries is ABSENT else entries, list[Manager] | None) or []
 
 
-def _claims(fields: Mapping[str, Any], value: Any, place: Place) -> Iterator[tuple[Place, Any]]:
+def _claims(
+    fields: Mapping[str, Any], value: Any, path: FieldPath
+) -> Iterator[tuple[FieldPath, Any]]:
     """Yield what an entry owns as a whole; a key that the object lacks is ABSENT."""
     for key, below in fields.items():
         if key == ".":
             if not value:
-                yield place, value
+                yield path, value
             continue
-        for step, child in _named(key, value, place):
+        for step, child in _named(key, value, path):
             if below and isinstance(below, dict):
-                yield from _claims(below, child, (*place, step))
+                yield from _claims(below, child, (*path, step))
             else:
-                yield (*place, step), child
+                yield (*path, step), child
 
 
-def _named(key: str, value: Any, place: Place) -> Iterator[tuple[str, Any]]:
+def _named(key: str, value: Any, path: FieldPath) -> Iterator[tuple[str, Any]]:
     sort, _, text = key.partition(":")
     if sort == "f":
         if isinstance(value, dict) or value is ABSENT:
             yield text, get(value, text)
         return
     wanted = msgspec.json.decode(text)
-    for step, item in children(value, place):
+    for step, item in children(value, path):
         if isinstance(step, Item) and _is(sort, wanted, item, step.at):
             yield step, item
             return

@@ -12,8 +12,8 @@ from typing import Any, Final, Self
 
 import msgspec
 
+from genguard.blame.field_paths import FieldPath, choose, leaves, path_of_pointer, pointer_of, show
 from genguard.blame.managed import BEFORE_FIRST_APPLY, Manager, owners, taken
-from genguard.blame.places import Place, choose, leaves, place_of_pointer, pointer_of, show
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, labels_of
 from genguard.objects.metadata import SET_BY_SERVER, parse_time
 from genguard.objects.shown import few
@@ -23,12 +23,12 @@ _STORED: Final = "yes"
 _NOT_STORED: Final = "no, it changed nothing"
 _SAME: Final = 1.5
 """Seconds: managedFields have whole seconds, taken a little after the review."""
-_BOOKKEEPING: Final[Place] = ("metadata", "managedFields")
+_BOOKKEEPING: Final[FieldPath] = ("metadata", "managedFields")
 _NOT_WRITTEN: Final = frozenset({"apiVersion", "kind"})
 _MOST_NOTED: Final = 3
 MOST_IN_TURN: Final = 4
 NOTES: Final = shipped("genguard.blame", "notes.yaml", dict[str, str])
-"""What a report says of what could not be seen, and of the signs in its table."""
+"""What a report says of what could not be seen, and of the marks in its table."""
 Called = Mapping[str, Sequence[str]]
 """The webhooks that may change a write, by subresource: "" and "status"."""
 
@@ -98,7 +98,7 @@ class Writer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
         return bool(self.manager) and self.manager == other.manager
 
 
-class Changer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class FieldActor(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Who changed a value on its way; `finding` is the id of the finding that names it."""
 
     type: str
@@ -130,7 +130,7 @@ class BlamedField(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     pointer: str
     writer: Writer | None
     also: tuple[Writer, ...] = ()
-    changed_by: tuple[Changer, ...] = ()
+    changed_by: tuple[FieldActor, ...] = ()
     findings: tuple[str, ...] = ()
     removed: bool = False
     in_turn: tuple[Writer, ...] = ()
@@ -171,12 +171,12 @@ def blame_live(
         tuple(sorted(seen.writes, key=lambda write: write.time, reverse=True)),
         tuple(finding for finding in seen.findings if finding.state != "resolved"),
     )
-    there = [place for place, _ in leaves(document) if place[:2] != _BOOKKEEPING]
+    there = [path for path, _ in leaves(document) if path[:2] != _BOOKKEEPING]
     lost = {} if called is None else taken(document)
     gone = _gone(seen, document, there, every_write=bool(field))
-    gone |= {place: pointer_of(place) for place in lost if is_written(place)}
-    places, owned = filter(is_written, choose(field, there, gone)), owned | lost
-    rows = [_row(place, gone, owned.get(place, ()), seen, called or {}) for place in places]
+    gone |= {path: pointer_of(path) for path in lost if is_written(path)}
+    paths, owned = filter(is_written, choose(field, there, gone)), owned | lost
+    rows = [_row(path, gone, owned.get(path, ()), seen, called or {}) for path in paths]
     notes = list(_notes(document, seen if known else None, rows))
     if not field:
         told = {name for row in rows for name in row.findings}
@@ -191,32 +191,36 @@ def blame_live(
 
 
 def _gone(
-    seen: Seen, document: Mapping[str, Any], there: Iterable[Place], *, every_write: bool
-) -> dict[Place, str]:
-    """Return the places that the object has no more, of findings and perhaps of all writes."""
+    seen: Seen, document: Mapping[str, Any], there: Iterable[FieldPath], *, every_write: bool
+) -> dict[FieldPath, str]:
+    """Return the paths that the object has no more, of findings and perhaps of all writes."""
     pointers = [path for finding in seen.findings for path in finding.paths]
     for write in seen.writes if every_write else ():
         pointers += (*write.changed, *(write.others or ()))
-    has = {place[:end] for place in there for end in range(len(place) + 1)}
-    found = {place_of_pointer(pointer, document) or (): pointer for pointer in pointers}
-    gone = [place for place in found if len(place) > 1 and is_written(place) and place not in has]
-    return {place: found[place] for place in sorted(gone, key=show)}
+    has = {path[:end] for path in there for end in range(len(path) + 1)}
+    found = {path_of_pointer(pointer, document) or (): pointer for pointer in pointers}
+    gone = [path for path in found if len(path) > 1 and is_written(path) and path not in has]
+    return {path: found[path] for path in sorted(gone, key=show)}
 
 
-def is_written(place: Place) -> bool:
+def is_written(path: FieldPath) -> bool:
     """Whether somebody besides the API server can write a leaf."""
-    if not place or place[0] in _NOT_WRITTEN:
+    if not path or path[0] in _NOT_WRITTEN:
         return False
-    return place[0] != "metadata" or (len(place) > 1 and place[1] not in SET_BY_SERVER)
+    return path[0] != "metadata" or (len(path) > 1 and path[1] not in SET_BY_SERVER)
 
 
 def _row(
-    place: Place, gone: Mapping[Place, str], managers: Sequence[Manager], seen: Seen, called: Called
+    path: FieldPath,
+    gone: Mapping[FieldPath, str],
+    managers: Sequence[Manager],
+    seen: Seen,
+    called: Called,
 ) -> BlamedField:
     """Return the row of one field; `gone` has those that the object has no more."""
-    # A FIELD may be below a map that is gone: its steps are the place.
-    is_gone = any(place[: len(above)] == above for above in gone)
-    pointer = gone.get(place) or pointer_of(place)
+    # A FIELD may be below a map that is gone: its steps are the path.
+    is_gone = any(path[: len(above)] == above for above in gone)
+    pointer = gone.get(path) or pointer_of(path)
     findings = [finding for finding in seen.findings if _covers(finding.paths, pointer)]
     ways = [write.subresource for write in seen.writes if _covers(write.others or (), pointer)]
     ways += [manager.subresource for manager in managers if is_gone]
@@ -233,7 +237,7 @@ def _row(
         if write.stored == _STORED and not _covers(write.others or (), pointer):
             in_turn = next_in_turn(in_turn, _of_write(write))
     return BlamedField(
-        field=show(place),
+        field=show(path),
         pointer=pointer,
         writer=writers[0] if writers else None,
         also=tuple(writers[1:]),
@@ -290,10 +294,10 @@ def _of_write(write: SeenWrite) -> Writer:
 
 def _changers(
     findings: Sequence[Finding], ways: Sequence[str], called: Called
-) -> Iterator[Changer]:
+) -> Iterator[FieldActor]:
     """Yield who changed a field on its way: by findings, else who was called when it changed."""
     found = {
-        actor.name: Changer(actor.type, actor.name, actor.confidence, finding.id)
+        actor.name: FieldActor(actor.type, actor.name, actor.confidence, finding.id)
         for finding in reversed(findings)
         for actor in reversed(finding.actors)
         if actor.type != "user"
@@ -304,7 +308,7 @@ def _changers(
     elif ways:
         names = called.get("status" if ways[0] == "status" else "", ())
         sure = Confidence.LIKELY if len(names) == 1 else Confidence.POSSIBLE
-        yield from (Changer("webhook", name, sure) for name in names or ("not known",))
+        yield from (FieldActor("webhook", name, sure) for name in names or ("not known",))
 
 
 def _notes(
@@ -326,7 +330,7 @@ def _notes(
 
 
 def notes_on(rows: Sequence[BlamedField]) -> Iterator[str]:
-    """Yield what the signs in a table of these rows mean."""
+    """Yield what the marks in a table of these rows mean."""
     writers = [row.writer for row in rows]
     if any(writer and not writer.exact and writer.time for writer in writers):
         yield NOTES["inexact-time"]

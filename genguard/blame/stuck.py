@@ -28,7 +28,7 @@ _SHOWN: Final = 2
 class Culprit(msgspec.Struct, frozen=True, rename="camel"):
     """One open finding about an object, and who causes it; `finding` is its id.
 
-    over  nothing is left of it on this object, and no sign comes any more: it is resolved soon
+    over  nothing is left of it on this object, and no signal comes any more: it is resolved soon
     """
 
     finding: str
@@ -69,9 +69,9 @@ class Culprits:
         """Return the findings about one object, the worst first."""
         resources = sorted(self._resources.get((view.group, view.kind), ()))
         named = [FoundObject(view.group, "", r, view.namespace, view.name, "") for r in resources]
-        places, now = [view.uid, *(found.identity for found in named)], self._clock()
+        paths, now = [view.uid, *(found.identity for found in named)], self._clock()
         over: dict[str, bool] = {}  # by cause, which may go on elsewhere
-        for finding in (finding for place in places for finding in self._about.get(place, ())):
+        for finding in (finding for path in paths for finding in self._about.get(path, ())):
             name = finding.above if finding.above in self._known else finding.id
             over[name] = over.get(name, True) and finding.is_ending(now)
         causes = [self._known[name] for name in over]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from genguard.blame.places import Place, show
+from genguard.blame.field_paths import FieldPath, show
 from genguard.detection.finding import Confidence
 from genguard.shipped import shipped
 
@@ -52,14 +52,14 @@ class CycleStep(NamedTuple):
 class Contested(NamedTuple):
     """One field over which parties fight, or that is worth a note.
 
-    place    the field; () where the object as a whole is meant
+    path     the field; () where the object as a whole is meant
     cycle    one round of the cycle
     note     what else is known, as which rule of a GitOps tool ignores it
     """
 
     contest: Contest
     level: Level
-    place: Place
+    path: FieldPath
     parties: tuple[Party, ...]
     cycle: tuple[CycleStep, ...] = ()
     note: str = ""
@@ -67,7 +67,7 @@ class Contested(NamedTuple):
     @property
     def field(self) -> str:
         """As people name it: `spec.template.spec.containers[web].image`."""
-        return show(self.place)
+        return show(self.path)
 
 
 class ConvergeResult(NamedTuple):

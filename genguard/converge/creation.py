@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from genguard.admission.matching import Matched, Registration
-from genguard.blame.places import Item, Place, leaves, show
+from genguard.blame.field_paths import FieldPath, Item, leaves, show
 from genguard.converge.chain import Document
 from genguard.converge.fields import overlay, overwritten
 from genguard.detection.since import first_version
@@ -25,8 +25,8 @@ from genguard.shipped import shipped
 PODS: Final = Served(
     "", "v1", "pods", "pod", "Pod", ("po",), namespaced=True, has_status=True, watchable=True
 )
-_TEMPLATE: Final[Place] = ("spec", "template")
-TEMPLATES: Final[Mapping[str, Place]] = {
+_TEMPLATE: Final[FieldPath] = ("spec", "template")
+TEMPLATES: Final[Mapping[str, FieldPath]] = {
     **dict.fromkeys(("DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet"), _TEMPLATE),
     "CronJob": ("spec", "jobTemplate", *_TEMPLATE),
 }
@@ -62,16 +62,16 @@ def copy_of(stored: Document, owner: Mapping[str, Any]) -> Document:
 
 def taken(sent: Document, made: Document) -> dict[str, str]:
     """Return which fields of a creation are not kept, as `spec.initContainers[*].restartPolicy`."""
-    return {show(place): how for place, how in _taken(sent, made).items()}
+    return {show(path): how for path, how in _taken(sent, made).items()}
 
 
-def _taken(sent: Document, made: Document) -> dict[Place, str]:
+def _taken(sent: Document, made: Document) -> dict[FieldPath, str]:
     lost = [loss for loss in overwritten(sent, made) if not loss.is_omitted]
-    return {_of_any(loss.place): "removed" if loss.after is ABSENT else "changed" for loss in lost}
+    return {_of_any(loss.path): "removed" if loss.after is ABSENT else "changed" for loss in lost}
 
 
-def _of_any(place: Place) -> Place:
-    return tuple(Item("*") if isinstance(step, Item) else step for step in place)
+def _of_any(path: FieldPath) -> FieldPath:
+    return tuple(Item("*") if isinstance(step, Item) else step for step in path)
 
 
 def samples() -> Mapping[str, Any]:
@@ -83,17 +83,17 @@ def as_known(sample: Document, of: Served, version: str) -> Document:
     """Return a sample without the fields that a server of this version drops by itself."""
     later, server = samples()["since"], parse_version(version)
 
-    def is_known(place: Place) -> bool:
-        pointer = to_pointer(place)
+    def is_known(path: FieldPath) -> bool:
+        pointer = to_pointer(path)
         since = later.get(_of_pod(pointer)) or first_version(*of.of, pointer)
         return since is None or parse_version(since) <= server
 
-    def pruned(value: Any, place: Place) -> Any:
+    def pruned(value: Any, path: FieldPath) -> Any:
         if isinstance(value, list):
-            return [pruned(item, (*place, "*")) for item in value]
+            return [pruned(item, (*path, "*")) for item in value]
         if not isinstance(value, dict):
             return value
-        return {key: pruned(value[key], (*place, key)) for key in value if is_known((*place, key))}
+        return {key: pruned(value[key], (*path, key)) for key in value if is_known((*path, key))}
 
     return dict(pruned(sample, ()))
 
@@ -166,12 +166,12 @@ def lost_fields(of: Served, sent: Document, made: Document) -> dict[str, Ages]:
         return parse_version(first_version(*of.of, pointer) or "1.0")[1]
 
     found: dict[str, int] = {}
-    for place, how in _taken(sent, made).items():
-        at = [to_pointer(place[: n + 1]) for n in range(len(place))]
+    for path, how in _taken(sent, made).items():
+        at = [to_pointer(path[: n + 1]) for n in range(len(path))]
         if (age := since(at[-1])) or how == "removed":
             found[next(pointer for pointer in at if since(pointer) == age) if age else at[-1]] = age
     gone = tuple(f"{at}/" for at in found)
-    sent_at = (to_pointer(_of_any(place)) for place, _ in leaves(sent))
+    sent_at = (to_pointer(_of_any(path)) for path, _ in leaves(sent))
     kept = {at: since(at) for at in sent_at if not f"{at}/".startswith(gone)}
 
     def beside(lost: str) -> int:
@@ -214,15 +214,15 @@ def find_strippers(
         registration.name: registration for registration in registered if registration.bindings
     }
     by_server = {_of_pod(at) for site, fields in tried if not site.called for at in fields}
-    suspected = []
+    candidates = []
     for site, fields in tried:
         for at in (field for field in fields if _of_pod(field) not in by_server):
             kept = [other.sure for other, lost in tried if other.of == site.of and at not in lost]
             able = {name for name in site.called if name not in policies or policies[name].sets(at)}
-            suspected.append((sorted(able.difference(*kept)), site.of, at, fields[at]))
+            candidates.append((sorted(able.difference(*kept)), site.of, at, fields[at]))
     found: dict[tuple[str, ...], dict[tuple[Served, str], Ages]] = {}
     sure: set[tuple[str, str]] = set()
-    for who, of, at, ages in sorted(suspected, key=lambda row: len(row[0])):
+    for who, of, at, ages in sorted(candidates, key=lambda row: len(row[0])):
         if sure.isdisjoint((name, _of_pod(at)) for name in who) or len(who) == 1:
             found.setdefault(tuple(who), {})[of, at] = ages
             sure |= {(name, _of_pod(at)) for name in who if len(who) == 1}

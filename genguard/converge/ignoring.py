@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from genguard.blame.places import Item
+from genguard.blame.field_paths import Item
 from genguard.converge.contest import Contest, Contested, Level
 from genguard.objects.fields import from_pointer
 
@@ -90,7 +90,7 @@ def _ignores(rule: Ignore, which: Mapping[str, str], contested: Contested) -> bo
     if rule.manager:
         return any(party.manager == rule.manager for party in contested.parties)
     # An index names an item of today; a rule does not know which one that is.
-    return len(rule.steps) <= len(contested.place) and all(
+    return len(rule.steps) <= len(contested.path) and all(
         step in (_ANY, own) or (isinstance(own, Item) and step.isdecimal())
-        for own, step in zip(contested.place, rule.steps, strict=False)
+        for own, step in zip(contested.path, rule.steps, strict=False)
     )

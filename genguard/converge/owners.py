@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from genguard.blame.places import Place, leaves, show
+from genguard.blame.field_paths import FieldPath, leaves, show
 from genguard.blame.report import BlamedField, Writer
 from genguard.converge.contest import Contest, Contested, CycleStep, Level, Party
 from genguard.converge.fields import overwritten
@@ -18,9 +18,9 @@ from genguard.detection.finding import Confidence
 from genguard.objects.fields import get, items
 from genguard.objects.served import Served
 
-_REPLICAS: Final[Place] = ("spec", "replicas")
+_REPLICAS: Final[FieldPath] = ("spec", "replicas")
 _VERTICAL: Final = "VerticalPodAutoscaler"
-_CONTAINERS: Final[Place] = ("spec", "template", "spec", "containers")
+_CONTAINERS: Final[FieldPath] = ("spec", "template", "spec", "containers")
 _OF_RESOURCE: Final = len(_CONTAINERS) + 4
 """Steps to `containers[web].resources.requests.cpu`."""
 _REQUESTS: Final = "RequestsOnly"
@@ -49,31 +49,31 @@ def owned_by_others(
     """
     rows = {row.field: row for row in known}
     asked = dict(leaves(manifest))
-    empty = (place for place, value in asked.items() if value == [])
-    fought = frozenset(place for place in empty if any(map(returned, _below(place, rows))))
+    empty = (path for path, value in asked.items() if value == [])
+    fought = frozenset(path for path in empty if any(map(returned, _below(path, rows))))
     differ = {
-        difference.place: difference
+        difference.path: difference
         for difference in overwritten(manifest, stored, fought)
         if not difference.order
     }
-    asked |= {place: difference.before for place, difference in differ.items()}
-    for place, wanted in asked.items():
-        row = rows.get(show(place)) or next(_below(place, rows), None)
+    asked |= {path: difference.before for path, difference in differ.items()}
+    for path, wanted in asked.items():
+        row = rows.get(show(path)) or next(_below(path, rows), None)
         if row is None:
             continue
-        if place in differ:
+        if path in differ:
             others = [by for by in (row.writer, *row.also) if by and by.manager != manager]
             if others:
                 cycle = (
                     CycleStep("the manifest", wanted),
-                    CycleStep(others[0].name, differ[place].after),
+                    CycleStep(others[0].name, differ[path].after),
                 )
                 rest = [rows[field] for field in map(show, asked) if field in rows]
                 level, note = _level(others[0], manager, rest), _how(others[0], manager)
-                yield Contested(Contest.OWNED, level, place, (_party(others[0]),), cycle, note)
+                yield Contested(Contest.OWNED, level, path, (_party(others[0]),), cycle, note)
         elif other := _who_comes_back(row, manager, user):
             note = f"{other.name} and others change it in turn, last at {row.in_turn[-1].time}"
-            yield Contested(Contest.OWNED, Level.FIGHT, place, (_party(other),), note=note)
+            yield Contested(Contest.OWNED, Level.FIGHT, path, (_party(other),), note=note)
 
 
 def _who_comes_back(row: BlamedField, manager: str | None, user: str) -> Writer | None:
@@ -96,8 +96,8 @@ def _who_comes_back(row: BlamedField, manager: str | None, user: str) -> Writer 
     return None
 
 
-def _below(place: Place, rows: Mapping[str, BlamedField]) -> Iterator[BlamedField]:
-    begins = f"{show(place)}.", f"{show(place)}["
+def _below(path: FieldPath, rows: Mapping[str, BlamedField]) -> Iterator[BlamedField]:
+    begins = f"{show(path)}.", f"{show(path)}["
     return (row for name, row in rows.items() if name.startswith(begins))
 
 
@@ -197,12 +197,14 @@ def scaled_by(
             continue
         name = f"{kind} {get(autoscaler, 'metadata', 'name')}"
         party, fields = Party("user", name), _sized if kind == _VERTICAL else _counted
-        for place, wanted in fields(manifest, autoscaler):
+        for path, wanted in fields(manifest, autoscaler):
             cycle = (CycleStep("the manifest", wanted), CycleStep(name, "what the load needs"))
-            yield Contested(Contest.OWNED, Level.FIGHT, place, (party,), cycle)
+            yield Contested(Contest.OWNED, Level.FIGHT, path, (party,), cycle)
 
 
-def _counted(manifest: Mapping[str, Any], scaler: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
+def _counted(
+    manifest: Mapping[str, Any], scaler: Mapping[str, Any]
+) -> Iterator[tuple[FieldPath, Any]]:
     """Yield the replicas; not those that an autoscaler leaves alone, or wants as well."""
     replicas, spec = get(manifest, *_REPLICAS), scaler["spec"]
     is_horizontal = "maxReplicas" in spec
@@ -214,7 +216,9 @@ def _counted(manifest: Mapping[str, Any], scaler: Mapping[str, Any]) -> Iterator
         yield _REPLICAS, replicas
 
 
-def _sized(manifest: Mapping[str, Any], scaler: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
+def _sized(
+    manifest: Mapping[str, Any], scaler: Mapping[str, Any]
+) -> Iterator[tuple[FieldPath, Any]]:
     """Yield requests and limits of containers that are written into their pods.
 
     autoscaler vertical-pod-autoscaler pkg/apis/autoscaling.k8s.io/v1/types.go
@@ -224,14 +228,14 @@ def _sized(manifest: Mapping[str, Any], scaler: Mapping[str, Any]) -> Iterator[t
         policy.get("containerName"): policy for policy in policies if isinstance(policy, Mapping)
     }
     is_off = get(scaler, "spec", "updatePolicy", "updateMode") == "Off"
-    for place, wanted in () if is_off else leaves(manifest):
-        if place[:4] != _CONTAINERS or place[5:6] != ("resources",) or len(place) != _OF_RESOURCE:
+    for path, wanted in () if is_off else leaves(manifest):
+        if path[:4] != _CONTAINERS or path[5:6] != ("resources",) or len(path) != _OF_RESOURCE:
             continue
-        policy = by_name.get(place[4], by_name.get("*", {}))
+        policy = by_name.get(path[4], by_name.get("*", {}))
         controlled = policy.get("controlledResources") or ("cpu", "memory")
-        is_left = policy.get("mode") == "Off" or place[7] not in controlled
-        if not (is_left or (place[6] == "limits" and policy.get("controlledValues") == _REQUESTS)):
-            yield place, wanted
+        is_left = policy.get("mode") == "Off" or path[7] not in controlled
+        if not (is_left or (path[6] == "limits" and policy.get("controlledValues") == _REQUESTS)):
+            yield path, wanted
 
 
 def asked_twice(
@@ -239,12 +243,12 @@ def asked_twice(
 ) -> Iterator[Contested]:
     """Yield the fields for which another manifest of the same object asks another value."""
     for other in others:
-        wanted = {place for place, _ in leaves(other)}
+        wanted = {path for path, _ in leaves(other)}
         for difference in overwritten(manifest, other):
-            if difference.order or difference.place in wanted:
+            if difference.order or difference.path in wanted:
                 cycle = (
                     CycleStep("the manifest", difference.before),
                     CycleStep("another manifest", difference.after),
                 )
                 party = Party("manifest", "another manifest of this object")
-                yield Contested(Contest.OWNED, Level.FIGHT, difference.place, (party,), cycle)
+                yield Contested(Contest.OWNED, Level.FIGHT, difference.path, (party,), cycle)

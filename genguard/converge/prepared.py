@@ -106,17 +106,17 @@ class Logs:
             if where.name in ("", name):
                 log.take(event)
 
-    def story(self, prepared: Prepared, tell: Callable[[str], None]) -> ObjectLog | None:
+    def object_log(self, prepared: Prepared, tell: Callable[[str], None]) -> ObjectLog | None:
         """Return what the logs say of an object, None where they have no write of it."""
         try:
-            story = self._by_object[prepared.key].find()
+            object_log = self._by_object[prepared.key].find()
         except NotInLogError:
             tell(f"--audit has no write of {name_of(prepared.which)}")
             return None
-        if story.unseen:
+        if object_log.unseen:
             name = name_of(prepared.which)
-            tell(f"--audit does not show the fields of {story.unseen} writes of {name}")
-        return story
+            tell(f"--audit does not show the fields of {object_log.unseen} writes of {name}")
+        return object_log
 
 
 def known_contests(
@@ -140,8 +140,8 @@ def known_contests(
     ]
     yield from asked_twice(prepared.manifest, others)
     written: Sequence[BlamedField] = ()
-    story = None if logs is None else logs.story(prepared, tell)
-    report = story.report("") if story else None
+    object_log = None if logs is None else logs.object_log(prepared, tell)
+    report = object_log.report("") if object_log else None
     try:
         if stored is not None and prepared.served is not None:
             where = object_of(prepared, stored)
@@ -149,17 +149,17 @@ def known_contests(
                 tell(f"--server remembers no write of {name_of(prepared.which)}")
             written = blame_live(where, stored, seen).fields
             if report and report.exists and report.object.uid in ("", where.uid):
-                written, story = tuple(joined(written, report.fields)), None
+                written, object_log = tuple(joined(written, report.fields)), None
         yield from owned_by_others(prepared.manifest, stored or {}, written, by.manager, by.user)
     except UnreadableFieldsError as error:
         tell(f"the owners of {prepared.served}/{prepared.which['name']} are not known: {error}")
-    if story and report:
+    if object_log and report:
         # Who wrote a field once belongs to that life; who came back will do so in the next.
         name = name_of(prepared.which)
         tell(f"--audit is about an earlier {name}: only writers who changed it back are counted")
         back = filter(returned, report.fields)
         yield from owned_by_others(
-            prepared.manifest, story.document or {}, back, by.manager, by.user
+            prepared.manifest, object_log.document or {}, back, by.manager, by.user
         )
 
 

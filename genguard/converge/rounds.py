@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from genguard.blame.managed import owned_whole
-from genguard.blame.places import Place, leaves, show
+from genguard.blame.field_paths import FieldPath, leaves, show
+from genguard.blame.managed import atomic_paths
 from genguard.converge.chain import Document, Link, Passed, run
 from genguard.converge.contest import Contest, Contested, ConvergeResult, CycleStep, Level, Party
 from genguard.converge.creation import PODS, TEMPLATES, pod_of
@@ -35,7 +35,7 @@ _APPLY: Final = "the next apply"
 _EARLIER: Final = "an apply before"
 _CONTROLLER: Final = "its controller"
 _SERVER: Final = Party("apiserver", "the API server")
-_Changes = list[tuple[str, list[Place]]]
+_Changes = list[tuple[str, list[FieldPath]]]
 
 
 class RefusedApplyError(Exception):
@@ -129,7 +129,7 @@ async def converge(asked: Asked, cluster: Cluster) -> ConvergeResult:
         found.contested.append(refused)
         return _result(asked, cluster, found)
     found.contested = [other for other in asked.others if not _is_joined(other, asked, applied)]
-    again = overlay(applied, asked.manifest, whole=owned_whole(applied))
+    again = overlay(applied, asked.manifest, atomic=atomic_paths(applied))
     first = await _run(cluster, cluster.review(asked.operation, again, asked.stored), found)
     rounds = await _rounds(applied, asked, cluster, found)
     every = [first, *(passed for passed, _ in rounds)]
@@ -162,7 +162,7 @@ async def taken_from_pods(
         Contested(
             Contest.TAKEN_FROM_PODS,
             Level.NOTE if all(is_policy(each.name) for each in loss.parties) else loss.level,
-            (*above, *loss.place),
+            (*above, *loss.path),
             loss.parties,
             loss.cycle[1:],
         )
@@ -173,8 +173,8 @@ async def taken_from_pods(
 
 def _is_joined(contested: Contested, asked: Asked, applied: Document) -> bool:
     """Whether an apply of an empty object leaves in it what others have there: it takes nothing."""
-    stored = at(asked.stored, contested.place)
-    return isinstance(stored, dict) and bool(stored) and stored == at(applied, contested.place)
+    stored = at(asked.stored, contested.path)
+    return isinstance(stored, dict) and bool(stored) and stored == at(applied, contested.path)
 
 
 def _result(asked: Asked, cluster: Cluster, found: _Found) -> ConvergeResult:
@@ -195,8 +195,8 @@ def _distinct(contested: Iterable[Contested]) -> Iterator[Contested]:
     """Yield each field of a contest once, fights first."""
     seen = set()
     for entry in sorted(contested, key=lambda each: each.level is Level.NOTE):
-        if (entry.contest, entry.place, entry.parties) not in seen:
-            seen.add((entry.contest, entry.place, entry.parties))
+        if (entry.contest, entry.path, entry.parties) not in seen:
+            seen.add((entry.contest, entry.path, entry.parties))
             yield entry
 
 
@@ -242,11 +242,11 @@ def _is_about(reason: str, difference: Difference) -> bool:
     It names an item of a list by its index. It often names a map alone: then the key or the value
     stands in it.
     """
-    path = re.escape(_ITEM.sub("", show(difference.place)))
+    path = re.escape(_ITEM.sub("", show(difference.path)))
     if not re.search(rf"(?<![\w.]){path}(?![\w.])", _ITEM.sub("", reason)):
         return False
-    is_key = show(difference.place).endswith("]")
-    return not is_key or difference.place[-1] in reason or f'"{difference.after}"' in reason
+    is_key = show(difference.path).endswith("]")
+    return not is_key or difference.path[-1] in reason or f'"{difference.after}"' in reason
 
 
 async def _invalid(
@@ -277,9 +277,9 @@ def _overwritten(
         if not parties and (difference.is_omitted or difference.is_filled):
             continue
         if not parties:
-            names = cluster.policies(review, to_pointer(difference.place))
-            parties = _suspected("policy", names, Confidence.LIKELY)
-        parties = parties or _suspected("webhook", unasked, Confidence.POSSIBLE) or [_SERVER]
+            names = cluster.policies(review, to_pointer(difference.path))
+            parties = _candidates("policy", names, Confidence.LIKELY)
+        parties = parties or _candidates("webhook", unasked, Confidence.POSSIBLE) or [_SERVER]
         yield _contested(
             Contest.OVERWRITTEN, difference, parties, _APPLY, is_fight=parties != [_SERVER]
         )
@@ -299,34 +299,32 @@ def _contested(
         CycleStep(by[-1].name if by else "", difference.after),
     )
     level = Level.FIGHT if is_fight else Level.NOTE
-    return Contested(contest, level, difference.place, tuple(by), cycle)
+    return Contested(contest, level, difference.path, tuple(by), cycle)
 
 
-def _suspected(kind: str, names: Sequence[str], alone: Confidence) -> list[Party]:
+def _candidates(kind: str, names: Sequence[str], alone: Confidence) -> list[Party]:
     """Return parties that were not seen to act; `alone` is how sure it is of a single one."""
     sure = alone if len(names) == 1 else Confidence.POSSIBLE
     return [Party(kind, name, sure) for name in names]
 
 
 def _changes(passed: Passed) -> _Changes:
-    """Return which places each call of a webhook changed."""
+    """Return which paths each call of a webhook changed."""
     return [
-        (step.webhook, [difference.place for difference in differences(step.before, step.after)])
+        (step.webhook, [difference.path for difference in differences(step.before, step.after)])
         for step in passed.steps
     ]
 
 
 def _writers(changes: _Changes, wanted: Difference) -> list[Party]:
     """Return the webhooks that change a field, or the object or list that it is in."""
-    names = [
-        name for name, places in changes if any(_touches(place, wanted.place) for place in places)
-    ]
+    names = [name for name, paths in changes if any(_touches(path, wanted.path) for path in paths)]
     return [Party("webhook", name) for name in dict.fromkeys(names)]
 
 
-def _touches(place: Place, other: Place) -> bool:
-    shorter = min(len(place), len(other))
-    return place[:shorter] == other[:shorter]
+def _touches(path: FieldPath, other: FieldPath) -> bool:
+    shorter = min(len(path), len(other))
+    return path[:shorter] == other[:shorter]
 
 
 def _unsettled(asked: Asked, rounds: Sequence[tuple[Passed, Document]]) -> Iterator[Contested]:
@@ -334,14 +332,14 @@ def _unsettled(asked: Asked, rounds: Sequence[tuple[Passed, Document]]) -> Itera
     passed, before = rounds[-1]
     known = asked.served.has_status if "." in asked.served.group else None
     made = predict("UPDATE", str(asked.served), passed.object, before, status_subresource=known)
-    changes, set_places = _changes(passed), [place for place, _ in leaves(asked.manifest)]
+    changes, set_paths = _changes(passed), [path for path, _ in leaves(asked.manifest)]
     unlike = differences(before, passed.object)
     for difference in as_owned(unlike, before, passed.object, asked.served):
         parties = _writers(changes, difference)
         is_fight = (
             made.moves
             or _grows(difference)
-            or any(_touches(place, difference.place) for place in set_places)
+            or any(_touches(path, difference.path) for path in set_paths)
         )
         yield _contested(Contest.NEVER_SETTLES, difference, parties, _EARLIER, is_fight=is_fight)
 
@@ -362,7 +360,7 @@ async def _status(
 ) -> list[Contested]:
     """Send two reports of a controller through the webhooks; what both lose is contested."""
     subresource = "status" if asked.served.has_status else ""
-    lost: list[dict[Place, tuple[Difference, _Changes]]] = []
+    lost: list[dict[FieldPath, tuple[Difference, _Changes]]] = []
     policies: Sequence[str] = ()
     for status in asked.statuses:
         if not status:
@@ -373,11 +371,11 @@ async def _status(
         passed = await _run(cluster, review, found)
         changed, changes = differences(new, passed.object, below=("status",)), _changes(passed)
         gone = [difference for difference in changed if difference.before is not ABSENT]
-        lost.append({difference.place: (difference, changes) for difference in gone})
+        lost.append({difference.path: (difference, changes) for difference in gone})
         policies = policies or cluster.policies(review, _POINTER)
-    contested = [_lost(*loss, asked) for place, loss in lost[0].items() if place in lost[1]]
+    contested = [_lost(*loss, asked) for path, loss in lost[0].items() if path in lost[1]]
     if policies and asked.served.has_status:
-        parties = tuple(_suspected("policy", policies, Confidence.LIKELY))
+        parties = tuple(_candidates("policy", policies, Confidence.LIKELY))
         contested.append(
             Contested(Contest.STATUS_LOST, Level.FIGHT, ("status", "observedGeneration"), parties)
         )
@@ -386,7 +384,7 @@ async def _status(
 
 def _lost(difference: Difference, changes: _Changes, asked: Asked) -> Contested:
     parties = _writers(changes, difference)
-    is_gone = difference.after is ABSENT or difference.place[-1] == "observedGeneration"
+    is_gone = difference.after is ABSENT or difference.path[-1] == "observedGeneration"
     # Nobody knows whether anybody reports on a kind without the subresource; and a value that is
     # only written in another way may suit the controller.
     is_fight = is_gone and asked.served.has_status

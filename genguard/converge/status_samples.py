@@ -23,21 +23,21 @@ def status_samples(
     schema: Mapping[str, Any], generation: int, resolve: Resolve = lambda node: node
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return two statuses of a kind by the schema of its status, {} where it declares nothing."""
-    first, second = (_Sample(generation, turn, resolve).object(schema, 0) for turn in (0, 1))
+    first, second = (_Sample(generation, side, resolve).object(schema, 0) for side in (0, 1))
     return first, second
 
 
 class _Sample:
-    """Makes the values of one status; `turn` 0 or 1 says which of two values each has."""
+    """Makes the values of one status; `side` 0 or 1 says which of two values each has."""
 
-    def __init__(self, generation: int, turn: int, resolve: Resolve) -> None:
+    def __init__(self, generation: int, side: int, resolve: Resolve) -> None:
         self._generation: Final = generation
-        self._turn: Final = turn
+        self._side: Final = side
         self._resolve: Final = resolve
 
     def object(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
         """Return an object with all fields that are declared, and one key where any may be."""
-        schema, found = self._followed(schema), {}
+        schema, found = self._resolved(schema), {}
         for key, inner in (schema.get("properties") or {}).items():
             value = self._value(inner, key, depth + 1)
             if value is not None:
@@ -55,15 +55,15 @@ class _Sample:
         """Return what most controllers report, where any field may be (KEP-1623)."""
         condition = {
             "type": "Ready",
-            "status": _STATUSES[self._turn],
+            "status": _STATUSES[self._side],
             _OBSERVED: self._generation,
             "lastTransitionTime": _TIME,
-            "reason": _TEXTS[self._turn],
-            "message": _TEXTS[self._turn],
+            "reason": _TEXTS[self._side],
+            "message": _TEXTS[self._side],
         }
-        return {_OBSERVED: self._generation, "phase": _TEXTS[self._turn], "conditions": [condition]}
+        return {_OBSERVED: self._generation, "phase": _TEXTS[self._side], "conditions": [condition]}
 
-    def _followed(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what a schema refers to: Kubernetes wraps a reference that has a default."""
         for part in (schema, *(schema.get("allOf") or ())):
             if "$ref" in part:
@@ -72,11 +72,11 @@ class _Sample:
 
     def _value(self, schema: Mapping[str, Any], name: str, depth: int) -> Any:
         """Return a value; None where nothing says what one is."""
-        schema = self._followed(schema)
+        schema = self._resolved(schema)
         if depth > _DEEPEST:
             return None
         if values := [value for value in schema.get("enum") or () if value]:
-            return values[self._turn % len(values)]
+            return values[self._side % len(values)]
         if schema.get("type") == "object" or "properties" in schema:
             return self.object(schema, depth)
         if schema.get("type") == "array":
@@ -85,14 +85,14 @@ class _Sample:
         return self._scalar(schema, name)
 
     def _scalar(self, schema: Mapping[str, Any], name: str) -> Any:
-        number = self._generation if name == _OBSERVED else 1 + self._turn
+        number = self._generation if name == _OBSERVED else 1 + self._side
         is_time = schema.get("format") == "date-time" or name.lower().endswith(_TIMES)
-        text = _TIME if is_time else _TEXTS[self._turn]
+        text = _TIME if is_time else _TEXTS[self._side]
         scalars = {
             "integer": number,
             "number": number,
-            "boolean": not self._turn,
-            "string": _STATUSES[self._turn] if name == "status" else text,
+            "boolean": not self._side,
+            "string": _STATUSES[self._side] if name == "status" else text,
         }
         fallback = number if schema.get("x-kubernetes-int-or-string") else None
         return scalars.get(schema.get("type", ""), fallback)

@@ -1,14 +1,14 @@
-"""Findings beneath findings: what follows from another, and what one culprit does to many. Pure.
+"""Findings beneath findings: what another causes, and what one culprit does to many. Pure.
 
 Two who fight over a Deployment make its controller write the ReplicaSet to and fro. The controller
 does as it is asked, so that finding names the other as its cause, and is no more than info.
 
-A finding follows from another where all of these are true:
+A finding is caused by another where all of these are true:
 - the object of the other owns the object of this one, also over several levels;
-- its only actor is the controller that follows the owner: it writes what is owned soon after the
-  owner was changed, it alone does so, and it does not fight over the owner;
+- its only actor is the controller of the owner: it writes what is owned soon after the owner
+  was changed, it alone does so, and it does not fight over the owner;
 - its signals begin and end with those of the other.
-On one object a late observedGeneration follows from a spec that is fought over, if the controller
+On one object a late observedGeneration is caused by a spec that is fought over, if the controller
 does observe generations, and only too late.
 
 A finding that needs no owner stays a finding of its own: a webhook or a second writer of what is
@@ -31,7 +31,7 @@ import msgspec
 from genguard.detection.finding import STATES, Confidence, Finding, FoundObjects, Severity
 from genguard.detection.finding_state import LOOP_COUNT, MOST_EVIDENCE, MOST_PATHS, FindingState
 from genguard.detection.history import History, ObjectHistory
-from genguard.detection.question import Blame, Signal
+from genguard.detection.question import ChangedBy, Signal
 from genguard.detection.questions import FINDINGS
 from genguard.detection.write import Write, name_of
 from genguard.objects.fields import from_pointer
@@ -41,9 +41,9 @@ _SECONDS: Final = 60.0
 """Writes before this are not looked at."""
 _MOST_WRITES: Final = 12
 _SECONDS_AFTER: Final = 3.0
-"""A controller that follows an owner makes a new state so soon after it."""
+"""The controller of an owner makes a new state so soon after it."""
 _SECONDS_LATER: Final = 10.0
-"""Some loops are known only after more writes than what follows from them."""
+"""Some loops are known only after more writes than what they cause."""
 _OFTEN: Final = 0.8
 _FEW: Final = 0.1
 _STALLED: Final = "observed-generation-stalled"
@@ -51,10 +51,10 @@ _GENERATION: Final = "/metadata/generation"
 _NOT_WANTED: Final = frozenset({"metadata", "status"})
 
 
-def followed(signal: Signal, write: Write, history: History) -> Iterator[str]:
-    """Yield the uids of the owners whose changes this write follows, the nearest first."""
+def causing_owners(signal: Signal, write: Write, history: History) -> Iterator[str]:
+    """Yield the uids of the owners whose changes caused this write, the nearest first."""
     users = {requester.user for requester in signal.requesters}
-    if signal.blame is not Blame.REQUESTER or not write.writes_more:
+    if signal.changed_by is not ChangedBy.REQUESTER or not write.writes_more:
         return
     below = history.find(write.object)
     for _ in range(_MOST_LEVELS):
@@ -62,7 +62,7 @@ def followed(signal: Signal, write: Write, history: History) -> Iterator[str]:
         if below is None or above is None or len(users) != 1:
             return
         (user,) = users
-        if not _follows(user, below, above, write.time):
+        if not _is_caused(user, below, above, write.time):
             return
         yield below.owner
         users = {move.requester.user for move in _moves(above, write.time)} - {user}
@@ -75,7 +75,7 @@ def _moves(past: ObjectHistory, now: float) -> list[Write]:
     return [write for write in lately if write.touches_more or bool(write.metadata.admitted)]
 
 
-def _follows(user: str, below: ObjectHistory, above: ObjectHistory, now: float) -> bool:
+def _is_caused(user: str, below: ObjectHistory, above: ObjectHistory, now: float) -> bool:
     """Whether a user is the controller that writes an object after its owner was changed.
 
     Each of its writes makes a state that was not made since the last change of the owner: a rollout
@@ -133,13 +133,13 @@ def _values(write: Write) -> Hashable:
 
 
 def root_causes(findings: Sequence[FindingState]) -> Mapping[str, str]:
-    """Return the id of the root cause of each finding that follows from another."""
-    below = [finding for finding in findings if finding.follows or finding.detector == _STALLED]
+    """Return the id of the root cause of each finding that another causes."""
+    below = [finding for finding in findings if finding.owners or finding.detector == _STALLED]
     if not below:
         return {}
     by_name: dict[str, list[FindingState]] = {}
     for finding in findings:
-        # It is a loop about what is wanted, which controllers follow.
+        # It is a loop about what is wanted, to which controllers react.
         wanted = (x for x in finding.paths if not x.startswith("/status") and x != _GENERATION)
         if (
             not finding.minor
@@ -150,7 +150,7 @@ def root_causes(findings: Sequence[FindingState]) -> Mapping[str, str]:
             by_name.setdefault(name_of(finding.object), []).append(finding)
     found = ((finding.id, _cause(finding, by_name)) for finding in below)
     causes = {key: cause.id for key, cause in found if cause is not None}
-    # A cause is the most remote of the owners: what it follows from has no other.
+    # A cause is the most remote of the owners: nothing else causes it.
     roots = {key: causes.get(cause, cause) for key, cause in causes.items()}
     return {key: root for key, root in roots.items() if key != root}
 
@@ -165,7 +165,7 @@ def beneath(findings: Iterable[Finding], above: Mapping[str, str]) -> dict[str, 
 
 
 def beneath_causes(findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings in their order, each that follows from another directly beneath it."""
+    """Return findings in their order, each that another causes directly beneath it."""
     known = list(findings)
     ids = {finding.id for finding in known}
     below = beneath(known, {finding.id: finding.above for finding in known if finding.above})
@@ -181,7 +181,7 @@ def beneath_causes(findings: Iterable[Finding]) -> list[Finding]:
 def _cause(
     state: FindingState, by_name: Mapping[str, Sequence[FindingState]]
 ) -> FindingState | None:
-    if len(state.users) != 1 or state.blames != {Blame.REQUESTER}:
+    if len(state.users) != 1 or state.blames != {ChangedBy.REQUESTER}:
         return None
     (user,) = state.users
     if state.detector == _STALLED:
@@ -191,7 +191,7 @@ def _cause(
         # The most remote owner is the root of all between.
         names = [
             name
-            for name, count in reversed(state.follows.items())
+            for name, count in reversed(state.owners.items())
             if state.count - count <= _FEW * state.count
         ]
     for cause in (cause for name in names for cause in by_name.get(name, ())):
@@ -205,7 +205,7 @@ def _cause(
 LEAST: Final = 10
 """Objects of one culprit."""
 _MANY: Final = 100
-"""So many are harmed: an outage is near, even if each was harmed once."""
+"""So many are damaged: an outage is near, even if each was damaged once."""
 _EXAMPLES: Final = 5
 
 _Harm = tuple[str, str, str, str, str]
@@ -222,7 +222,7 @@ def fold(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
             who = sure[0].type, sure[0].name
             harm = finding.detector, finding.subresource, *who, _field(finding.paths[0])
             groups.setdefault(harm, []).append(finding)
-    wholes: dict[str, Finding] = {}
+    group_of: dict[str, Finding] = {}
     for harm, alike in groups.items():
         if len(alike) < LEAST:
             continue
@@ -230,15 +230,15 @@ def fold(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
         began = min((part.first_seen for part in alike if part.state != "resolved"), default="")
         parts = [part for part in alike if part.state != "resolved" or part.last_seen >= began]
         if len(parts) >= LEAST:
-            wholes |= dict.fromkeys([part.id for part in parts], _whole(harm, parts))
-    if not wholes:
+            group_of |= dict.fromkeys([part.id for part in parts], _group(harm, parts))
+    if not group_of:
         return findings
     found: dict[str, Finding] = {}
     for finding in findings:
-        whole, part = wholes.get(finding.id), finding
-        if whole is not None:
-            found.setdefault(whole.id, whole)  # it comes before the first of its parts
-            part = msgspec.structs.replace(finding, part_of=whole.id, severity=Severity.INFO)
+        group, part = group_of.get(finding.id), finding
+        if group is not None:
+            found.setdefault(group.id, group)  # it comes before the first of its parts
+            part = msgspec.structs.replace(finding, part_of=group.id, severity=Severity.INFO)
         found[finding.id] = part
     return tuple(found.values())
 
@@ -249,14 +249,14 @@ def _field(pointer: str) -> str:
     return "/".join("*" if part.isdecimal() else part for part in from_pointer(pointer))
 
 
-def _whole(harm: _Harm, parts: Sequence[Finding]) -> Finding:
+def _group(harm: _Harm, parts: Sequence[Finding]) -> Finding:
     detector, subresource, kind, name, _ = harm
     latest = sorted(parts, key=lambda part: part.last_seen)[-MOST_EVIDENCE:]
-    notes = [sign for sign in parts[0].evidence if "note" in sign]
+    notes = [event for event in parts[0].evidence if "note" in event]
     ages = [note["note"] for note in notes if note["actor"] == name and kind != "user"]
     who = f"{name}, {ages[0]}," if ages else name
     alive = [part for part in parts if part.state != "resolved"]
-    signs = ([each for each in part.evidence if "note" not in each][-1:] for part in latest)
+    events = ([event for event in part.evidence if "note" not in event][-1:] for part in latest)
     waits = [part.resolves_after for part in alive]
     kinds = Counter(part.object.resource for part in parts)
     examples = tuple(part.object for part in parts[:_EXAMPLES])
@@ -276,7 +276,7 @@ def _whole(harm: _Harm, parts: Sequence[Finding]) -> Finding:
         first_seen=parts[0].first_seen,
         last_seen=latest[-1].last_seen,
         message=f"{who} does this to {objects.label}: {latest[-1].message}",
-        evidence=(*chain.from_iterable(signs), *notes),
+        evidence=(*chain.from_iterable(events), *notes),
         repaired=bool(alive) and all(part.repaired for part in alive),
         restored=bool(alive) and all(part.restored for part in alive),
         resolves_after=max(waits, default=0.0) if all(waits) else 0.0,
@@ -285,7 +285,7 @@ def _whole(harm: _Harm, parts: Sequence[Finding]) -> Finding:
 
 
 def _severity(detector: str, parts: Iterable[Finding], alive: Sequence[Finding]) -> Severity:
-    """Return how severe it is together: harm to many is critical, though each was harmed once."""
+    """Return how severe it is together: damage to many is critical, even once to each."""
     worst = max((part.severity for part in parts), key=lambda severity: severity.rank)
     if detector not in FINDINGS or not FINDINGS[detector].is_harm:
         return min(worst, Severity.WARNING, key=lambda severity: severity.rank)

@@ -90,7 +90,7 @@ class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 OFF: Final = frozenset({None, *map(digest_of, (b"0", b"false", b'"false"', b'""', b"null"))})
-"""Digests of what stands for off. Who turns a switch often has good reasons."""
+"""Digests of what stands for off. Who switches often has good reasons."""
 Leaves = tuple[Change, ...]
 """By pointer."""
 by_pointer: Final = attrgetter("pointer")

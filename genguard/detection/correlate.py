@@ -5,10 +5,10 @@ patches one Pod from several threads. So each write is joined by itself. An obse
 
 - the open write of its key that shows the same; else
 - the open write that goes on (a call of it came within SECONDS_AT_ONCE) and may have made it: the
-  requester is the same, and it changes a field that was asked for. That write is in doubt where
+  requester is the same, and it changes a field that was asked for. That write is ambiguous where
   several such writes ask for different things, and where the writer is busy: calls of several
   writes came between each other within SECONDS_BUSY, or a bound dropped a write within
-  SECONDS_WAITED. Nobody is blamed for what differs in a write in doubt.
+  SECONDS_WAITED. Nobody is blamed for what differs in an ambiguous write.
 
 Facts about a live API server decide the rest:
 
@@ -21,8 +21,8 @@ Facts about a live API server decide the rest:
 - reinvocation keeps the key: a second mutate without a new intent is round 1. Without any intent
   it may be another write;
 - a dry run is no write;
-- a creation has no stored object, and often no name: its key is its place, which later creations
-  have as well. So the intent of the next one says that the one before it was refused.
+- a creation has no stored object, and often no name: its key is its location, which later
+  creations have as well. So the intent of the next one says that the one before it was refused.
 
 A write waits for its next phase for SECONDS_WAITED after it began, whatever arrives meanwhile. A
 phase is missing where this replica sees that phase of other writes of the same resource: it was
@@ -80,7 +80,7 @@ class _OpenWrite(msgspec.Struct, gc=False, eq=False):
 
     since        when it began
     waits        outcomes of its resource had been seen by then
-    is_in_doubt  nobody knows whose calls these are
+    is_ambiguous  nobody knows whose calls these are
     is_told      as one that was refused
     leaves       those of its observations
     """
@@ -90,7 +90,7 @@ class _OpenWrite(msgspec.Struct, gc=False, eq=False):
     waits: bool
     intent: Observation | None = None
     mutates: list[Observation] = []
-    is_in_doubt: bool = False
+    is_ambiguous: bool = False
     is_told: bool = False
     leaves: int = 0
 
@@ -124,8 +124,8 @@ class _OpenWrite(msgspec.Struct, gc=False, eq=False):
         return _leaves_of(seen).items() <= _leaves_of(self.first).items()
 
     def known(self) -> tuple[Observation | None, list[Observation]]:
-        """Return intent and mutate calls; neither of a write in doubt."""
-        return (None, []) if self.is_in_doubt else (self.intent, self.mutates)
+        """Return intent and mutate calls; neither of an ambiguous write."""
+        return (None, []) if self.is_ambiguous else (self.intent, self.mutates)
 
 
 class Completeness(msgspec.Struct):
@@ -141,7 +141,7 @@ class Completeness(msgspec.Struct):
     missing: Counter[Phase] = msgspec.field(default_factory=Counter)
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Return whether at least half of the writes are seen in all phases here.
 
         Then few outcomes are lost, and four writes in a row without one were refused. If more are
@@ -220,13 +220,13 @@ class Correlator:
         """Return whether reviews of updates of a resource are seen, of any phase."""
         return any(_kind(key) in kinds for kinds in self._called_for.values())
 
-    def finish(self, *, is_whole: bool = False) -> Iterator[Joined | Observation]:
+    def finish(self, *, is_complete: bool = False) -> Iterator[Joined | Observation]:
         """Yield the writes that still wait, at the end of a recording.
 
-        is_whole  each outcome was shown, so that a creation which still waits was refused
+        is_complete  each outcome was shown, so that a creation which still waits was refused
         """
         for write in [*self._open[True]]:
-            if not is_whole and write.last.operation is Operation.CREATE:
+            if not is_complete and write.last.operation is Operation.CREATE:
                 self._remove(write)
         yield from self._overdue(inf, MOST_PENDING)
 
@@ -286,7 +286,7 @@ class Correlator:
         write = ([write for write in same if write.mutates] or same)[-1]
         newest = self._of_key[write.key][-1]
         if newest is not write and not newest.shows(seen):
-            self._doubt(write.key, SECONDS_BUSY)
+            self._mark_ambiguous(write.key, SECONDS_BUSY)
         return write
 
     def _of_other_content(
@@ -294,7 +294,7 @@ class Correlator:
     ) -> _OpenWrite | None:
         """Return the open write to which a call that shows something else belongs.
 
-        It is in doubt where the call may belong to another one too. None where there is none.
+        It is ambiguous where the call may belong to another one too. None where there is none.
         """
         going = [write for write in writes if self._goes_on(write)] or writes[-1:]
         found = [write for write in going if write.may_show(seen)]
@@ -306,14 +306,14 @@ class Correlator:
             # Where nothing was ever lost, each call has its intent.
             is_alone = is_alone and not self._has_lost and found[-1].keeps(seen)
         elif not is_alone:
-            self._doubt(key, SECONDS_BUSY)
+            self._mark_ambiguous(key, SECONDS_BUSY)
         if is_alone:
             return found[-1]  # they ask for the same: any will do
-        write = next((write for write in found if write.is_in_doubt), found[0])
-        write.is_in_doubt = True
+        write = next((write for write in found if write.is_ambiguous), found[0])
+        write.is_ambiguous = True
         return write
 
-    def _doubt(self, key: JoinKey, seconds: float) -> None:
+    def _mark_ambiguous(self, key: JoinKey, seconds: float) -> None:
         """Note that for so long nobody knows to which write of a user a call belongs."""
         writer = _writer(key)
         self._busy[writer] = max(self._busy.get(writer, 0.0), self.now + seconds)
@@ -336,7 +336,7 @@ class Correlator:
 
     def _drop(self, write: _OpenWrite) -> None:
         self._has_lost = True
-        self._doubt(write.key, SECONDS_WAITED)
+        self._mark_ambiguous(write.key, SECONDS_WAITED)
         self._remove(write)
 
     def _remove(self, write: _OpenWrite) -> None:
@@ -398,7 +398,7 @@ class Correlator:
         last = write.last
         is_intent_lost = write.intent is None and _kind_of(last) in self._called_for[Phase.INTENT]
         # Else nobody knows what was asked for.
-        if not (write.is_told or write.is_in_doubt or is_intent_lost):
+        if not (write.is_told or write.is_ambiguous or is_intent_lost):
             refused = assemble(write.intent, (last,), last, write.first.time, (Phase.OUTCOME,))
             yield Joined(refused, write.first)
         write.is_told = True
@@ -406,7 +406,7 @@ class Correlator:
     def _missing(self, kind: _Registered, write: _OpenWrite | None) -> tuple[Phase, ...]:
         """Return the phases of a write that were not seen, though they are seen of other writes."""
         self.completeness.joined += 1
-        if write is not None and write.is_in_doubt:
+        if write is not None and write.is_ambiguous:
             return ()
         seen = (Phase.INTENT, write and write.intent), (Phase.MUTATE, write and write.mutates)
         missing = tuple(

@@ -14,7 +14,7 @@ import msgspec
 
 from genguard.admission.matching import ResourceKind
 from genguard.admission.review import AdmissionRequest, JoinKey, ObjectName, Operation, Phase
-from genguard.detection.causes import followed
+from genguard.detection.causes import causing_owners
 from genguard.detection.correlate import MOST_RESOURCES, Completeness, Correlator, Joined
 from genguard.detection.damage import survives
 from genguard.detection.finding import Finding
@@ -22,7 +22,7 @@ from genguard.detection.history import History
 from genguard.detection.ledger import Ledger
 from genguard.detection.mutators import Mutators
 from genguard.detection.observation import Observation
-from genguard.detection.question import Found, all_of, ask, judge
+from genguard.detection.question import Found, all_of, ask, examine
 from genguard.detection.questions import ALL
 from genguard.detection.questions.chases import Chases
 from genguard.detection.questions.children import Children
@@ -70,7 +70,7 @@ class Detection:
         mine = self.reporting, self._refused, children, *with_history
         asked = (*ALL, AtRest) if at_rest else ALL
         others = [question() for question in asked if question not in set(map(type, mine))]
-        self._whole: Final = all_of((*others, *mine))
+        self._questions: Final = all_of((*others, *mine))
         self._completed: list[Joined | Observation] = []
         self._shows: Final = shows
         self._compared: Final[dict[ResourceKind, tuple[float, int]]] = {}
@@ -102,7 +102,7 @@ class Detection:
             if key is None or key.user == self._own_user:
                 return None  # values that genguard puts back are nobody's loop
             is_creation = request.operation is Operation.CREATE
-            known = self._correlator.known(key.place if is_creation else key)
+            known = self._correlator.known(key.location if is_creation else key)
             was_refused = is_creation and self._refused.was_refused(key)
             return reduce(
                 phase,
@@ -170,12 +170,12 @@ class Detection:
         return self._mutators.asks_conditions(request)
 
     def see(self, observation: Observation) -> None:
-        """Take in what this process observed, in order, and judge the writes that it completes."""
+        """Take in what this process observed, in order, and examine writes that it completes."""
         self.take(observation)
         self.detect()
 
     def see_version(self, reviewed: Reviewed, now: float) -> None:
-        """Take in and judge a write that a watch shows; `now` is seconds since the epoch.
+        """Take in and examine a write that a watch shows; `now` is seconds since the epoch.
 
         It ignores a resource whose reviews are seen: they show the same, and the user.
         """
@@ -187,21 +187,24 @@ class Detection:
             self.see(observation)
 
     def take(self, observation: Observation) -> None:
-        """Take it in without judging: many writes in a row are judged faster, by `detect`."""
-        for phase in self._unseen_phases(observation) if observation.implied else ():
+        """Take it in without examining: many writes in a row are examined faster, by `detect`."""
+        for phase in self._unseen_phases(observation) if observation.equal_unregistered else ():
             self._take(msgspec.structs.replace(observation, phase=phase))
         self._take(observation)
 
     def _unseen_phases(self, observation: Observation) -> Iterator[Phase]:
         """Yield the implied phases of an observation that were not seen of its write."""
         known = self._correlator.known(observation.join_key)
-        implied = observation.implied
-        if any(call.phase in implied and call.phase not in call.implied for call in known):
+        equal_unregistered = observation.equal_unregistered
+        if any(
+            call.phase in equal_unregistered and call.phase not in call.equal_unregistered
+            for call in known
+        ):
             return  # one came by itself: it is registered by now
         seen = {call.phase for call in known}
         if observation.phase in seen:
             seen = set()  # of an earlier write, which was refused
-        yield from (phase for phase in implied if phase not in seen)
+        yield from (phase for phase in equal_unregistered if phase not in seen)
 
     def _take(self, observation: Observation) -> None:
         correlator = self._correlator
@@ -213,18 +216,18 @@ class Detection:
         self._completed += correlator.see(observation)
 
     def miss(self, name: ObjectName | None, now: float) -> None:
-        """Note that a review was answered and not judged; None: nobody knows of which object."""
+        """Note that a review was answered and not examined; None: nobody knows of which object."""
         self.ledger.miss(name, None, now)
 
     @property
-    def unjudged(self) -> int:
+    def unexamined(self) -> int:
         """Return how many writes wait for `detect`."""
         return len(self._completed)
 
     def detect(self) -> None:
-        """Judge the writes that are complete.
+        """Examine the writes that are complete.
 
-        What judging a write raises is raised here; the next call judges the writes behind it.
+        What examining a write raises is raised here; the next call examines the writes behind it.
         """
         completed, self._completed = iter(self._completed), []
         try:
@@ -233,25 +236,25 @@ class Detection:
         finally:
             self._completed = [*completed, *self._completed]
 
-    def finish(self, now: float, *, is_whole: bool = False) -> None:
-        """End a recording: judge writes that wait for a phase, resolve findings that are quiet.
+    def finish(self, now: float, *, is_complete: bool = False) -> None:
+        """End a recording: examine writes that wait for a phase, resolve findings that are quiet.
 
-        is_whole  each outcome was shown, so that a creation which still waits was refused
+        is_complete  each outcome was shown, so that a creation which still waits was refused
         """
-        self._completed += self._correlator.finish(is_whole=is_whole)
+        self._completed += self._correlator.finish(is_complete=is_complete)
         self.detect()
-        self.settle(now)
+        self.resolve_quiet(now)
 
-    def settle(self, now: float) -> None:
+    def resolve_quiet(self, now: float) -> None:
         """Resolve findings without a signal for long enough."""
-        self.ledger.settle(now)
+        self.ledger.resolve_quiet(now)
 
     def findings(self) -> tuple[Finding, ...]:
         """Return every finding, oldest first."""
         return self.ledger.findings()
 
     def _note(self, observation: Observation) -> None:
-        """Note where webhooks change writes, before these writes are judged: loops are fast."""
+        """Note where webhooks change writes, before these writes are examined: loops are fast."""
         known = self._correlator.known(observation.join_key)
         is_creation = observation.operation is Operation.CREATE
         if is_creation and known and known[0].phase is not Phase.INTENT:
@@ -267,14 +270,14 @@ class Detection:
         if write.outcome is not Outcome.UNSEEN:
             self._mutators.tally.note(write)
         if write.operation is Operation.UPDATE and write.outcome not in _NEVER_STORED:
-            self._judge_update(write)
-        elif write.outcome is not Outcome.REFUSED or self.completeness.is_whole:
+            self._examine_update(write)
+        elif write.outcome is not Outcome.REFUSED or self.completeness.is_complete:
             if write.operation is Operation.DELETE:
                 # What was wrong with the object is gone with it.
                 self.ledger.look(observation.key, lambda _: False, observation.time)
-            self._enter(ask([(self._whole.joined, write, observation)]))
+            self._enter(ask([(self._questions.joined, write, observation)]))
 
-    def _judge_update(self, write: Write) -> None:
+    def _examine_update(self, write: Write) -> None:
         past = self.history.find(write.object) if write.missing else None
         if past is not None and past.shows(write):
             return  # an API server calls again after a broken connection
@@ -290,12 +293,12 @@ class Detection:
             if write.kind in counts or len(counts) < MOST_RESOURCES:
                 counts[write.kind] += 1
         if write.has_outcome and write.writes_status:
-            self.ledger.look(write.object, lambda harm: survives(harm, write), write.time)
-        self._enter(judge(self._whole, write, self.history))
+            self.ledger.look(write.object, lambda damage: survives(damage, write), write.time)
+        self._enter(examine(self._questions, write, self.history))
 
     def _enter(self, found: Found) -> None:
-        for detector, sign, judged in found:
-            self.ledger.add(detector, sign, judged, followed(sign, judged, self.history))
+        for detector, signal, write in found:
+            self.ledger.add(detector, signal, write, causing_owners(signal, write, self.history))
 
 
 def _kind_of(key: JoinKey) -> ResourceKind:

@@ -43,7 +43,7 @@ class Diff(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return iter(self.changes)
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Every leaf that differs is among the changes."""
         return len(self.changes) < MOST_LEAVES
 
@@ -203,7 +203,11 @@ def between(diff: Diff, other: Diff) -> Diff | None:
         return NO_DIFF
     left, right = ({change.key: change for change in side} for side in (diff, other))
     # A field may have the name of an item of the list that it replaced.
-    if len(left) < len(diff) or len(right) < len(other) or not (diff.is_whole and other.is_whole):
+    if (
+        len(left) < len(diff)
+        or len(right) < len(other)
+        or not (diff.is_complete and other.is_complete)
+    ):
         return None
     steps = []
     at_end = {key: change for key, change in right.items() if not change.removed}

@@ -14,14 +14,14 @@ from genguard.detection.sample import WriteDiff
 from genguard.detection.write import ObjectKey
 from genguard.objects.served import resource_name
 
-SETTLES_SECONDS: Final = 5.0
-"""A finding whose damage is gone waits for its end from so long after its last sign: its writer may
-be about to write again."""
+SECONDS_AFTER_REPAIR: Final = 5.0
+"""A finding whose damage is gone waits for its end from so long after its last signal: its writer
+may be about to write again."""
 _ENDING_PART: Final = 7
-"""Without a sign a finding is resolved after 60 s, or more where it came back. It waits for that
-from a seventh of this time on, 9 s, or until its next sign is overdue."""
+"""Without a signal a finding is resolved after 60 s, or more where it came back. It waits for that
+from a seventh of this time on, 9 s, or until its next signal is overdue."""
 _OVERDUE: Final = 4 / 3
-"""Of its pace: a loop that turns once a minute is overdue after 80 s."""
+"""Of its pace: a loop that repeats once a minute is overdue after 80 s."""
 State = Literal["open", "quiet", "resolved"]
 STATES: Final[tuple[State, ...]] = ("open", "quiet", "resolved")
 
@@ -121,8 +121,8 @@ class FoundObjects(msgspec.Struct, frozen=True):
 class Trial(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What a step would have done to the last writes of the object: see fix.py.
 
-    ended  how many of the writes that do harm it would have ended
-    of     how many writes that do harm are remembered
+    ended  how many of the writes that do damage it would have ended
+    of     how many writes that do damage are remembered
     also   what else it would have changed: fields, and in which writes
     not_tried  why it was not tried; "" where it was
     """
@@ -133,7 +133,7 @@ class Trial(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     not_tried: str = ""
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether it was tried, and ended all of them."""
         return 0 < self.of == self.ended
 
@@ -174,20 +174,20 @@ class Finding(
 ):
     """One finding as it is shown; `paths` are JSON Pointers, times RFC 3339.
 
-    state   open; quiet: no new sign for a while, but what is wrong in the stored object is still
+    state   open; quiet: no new signal for a while, but what is wrong in the stored object is still
             wrong; resolved
     fix     the steps that end the loop, where they were asked for: see genguard/detection/fix.py
-    repaired  what was wrong in the stored object is right again, and no sign came since: it is
-            resolved after a while without a sign
+    repaired  what was wrong in the stored object is right again, and no signal came since: it is
+            resolved after a while without a signal
     restored  genguard puts back in each write what is lost there: what is stored is right
-    resolves_after  how many seconds after its last sign it is resolved, if no sign comes; 0 where
+    resolves_after  how many seconds after its last signal it is resolved, if none comes; 0 where
             it is resolved, what is wrong in the stored object is still wrong, or it is incomplete
     repair  the command that puts lost values back by hand; "" where there is none
-    incomplete_since  since when reviews of its object have been lost or not judged, so that signs
-            may have been missed: until they are complete it is not resolved; "" where they are
+    incomplete_since  since when reviews of its object have been lost or not examined, so that
+            signals may have been missed: it is not resolved until they are complete; "" if they are
     diff    what happened in one of its writes, where it was asked for: genguard/detection/sample.py
-    caused_by  the id of the finding that this one follows from; "" where it stands alone
-    object  NO_OBJECT of a finding about many `objects`, which one actor harms in one way
+    caused_by  the id of the finding that causes this one; "" where it stands alone
+    object  NO_OBJECT of a finding about many `objects`, which one actor damages in one way
     part_of  the id of the finding about many objects, of which this is one; "" of others
     """
 
@@ -235,10 +235,10 @@ class Finding(
 
     @property
     def ends(self) -> tuple[float, float]:
-        """When it begins to wait to be resolved, and when it is whole; inf: nobody knows.
+        """When it begins to wait to be resolved, and when all is right again; inf: nobody knows.
 
-        In Unix seconds, if no sign comes. It only waits where nothing is left of it and no sign
-        comes any more. It is whole where what was wrong is right again, and its next sign overdue.
+        In Unix seconds, if no signal comes. It only waits where nothing is left of it and no signal
+        comes any more. All is right where the damage is gone, and its next signal overdue.
         """
         if not self.resolves_after:
             return inf, inf
@@ -247,7 +247,7 @@ class Finding(
         )
         overdue = last + _OVERDUE * (last - first) / max(self.count - 1, 1)
         if self.repaired:
-            return last + SETTLES_SECONDS, max(last + SETTLES_SECONDS, overdue)
+            return last + SECONDS_AFTER_REPAIR, max(last + SECONDS_AFTER_REPAIR, overdue)
         return max(last + self.resolves_after / _ENDING_PART, overdue), inf
 
     def is_ending(self, now: float) -> bool:

@@ -7,8 +7,8 @@ Result   only steps that apply, by the list in fix.yaml: by the detector, by gen
          what stops the damage, then what ends the cause, and last another mode of genguard
 Relies   on nothing of an object's content: names and paths alone
 
-A trial says in how many of the writes that do harm the step would have ended it, and what else it
-would have changed. For a webhook, a write does harm if webhooks changed a field of the finding in
+A trial says in how many of the writes that do damage the step would have ended it, and what else it
+would have changed. For a webhook, a write does damage if webhooks changed a field of the finding in
 it; for a policy, which is not seen at work, if the policy acted on it; for a writer, if it set such
 a field. A trial relies on the next writes being like the last ones. Nothing is written for it.
 """
@@ -84,7 +84,7 @@ class Trials:
     """Tries the steps of one finding on the last writes."""
 
     def __init__(self, found: Finding, histories: Mapping[str, ObjectHistory] | None) -> None:
-        """Take the histories of all objects; None where another replica judges, and so has them."""
+        """Take the histories of all objects; None where another replica has them."""
         self._untried: Final = _KEPT_BY_LEADER if histories is None else _NOT_KEPT
         self._histories: Final = histories or {}
         examples = (found.object,) if found.objects is None else found.objects.examples
@@ -93,34 +93,36 @@ class Trials:
         self._writes: Final[Sequence[Write]] = [write for past in own for write in past.writes]
         self._found: Final = found
         self._paths: Final = frozenset(found.paths)
-        self._harmed: Final = [w for w in self._writes if self._harms(w.of_webhooks())]
+        self._affected: Final = [w for w in self._writes if self._affects(w.of_webhooks())]
         """The writes in which webhooks changed a field of the finding."""
 
     def not_called(self, scope: ScopeName, policy: str = "") -> Trial:
         """Try to call a webhook for less, or the policy that is named."""
         if scope == "again":
             # The first call still changes the work of an earlier write.
-            return self._trial(self._harmed, lambda w: not self._harms(_replaced(w, again=False)))
+            return self._trial(
+                self._affected, lambda w: not self._affects(_replaced(w, again=False))
+            )
         acted = [w for w in self._writes if any(acting.name == policy for acting in w.policies)]
-        harmed, also = (acted, ()) if policy else (self._harmed, self._also(scope))
-        return self._trial(harmed, self._left_out(scope), also)
+        affected, also = (acted, ()) if policy else (self._affected, self._also(scope))
+        return self._trial(affected, self._left_out(scope), also)
 
     def _left_out(self, scope: ScopeName) -> Callable[[Write], bool]:
         if scope == "setting":
-            return lambda w: self._harms(_replaced(w))
+            return lambda w: self._affects(_replaced(w))
         return partial(leaves_out, scope, self._found.subject, self.operation())
 
     def left_alone(self, actors: Collection[Actor]) -> Trial | None:
         """Try to have writers leave the fields of the finding to others; None without writers."""
-        harmed = self._sent_by(actors)
-        if any(write.policies for write in harmed):
+        affected = self._sent_by(actors)
+        if any(write.policies for write in affected):
             return _MAY_BE_OF_OTHERS
-        return self._trial(harmed, lambda w: not self._fights_more(w)) if actors else None
+        return self._trial(affected, lambda w: not self._fights_more(w)) if actors else None
 
     def operation(self) -> str:
-        """Return the operation of the writes that do harm; without any, the likely operation."""
+        """Return the operation of the writes that do damage; without any, the likely operation."""
         likely = "UPDATE" if self._found.subject.uid else "CREATE"
-        seen = {write.operation.value for write in self._harmed} or {likely}
+        seen = {write.operation.value for write in self._affected} or {likely}
         return seen.pop() if len(seen) == 1 else ""
 
     def lacks(self, actors: Collection[Actor]) -> bool:
@@ -144,20 +146,20 @@ class Trials:
 
     def restored(self) -> Trial:
         """Try to restore each observedGeneration that is cleared, as genguard does enforcing."""
-        return self._trial(self._harmed or self._sent_by(self._found.actors), _is_cleared)
+        return self._trial(self._affected or self._sent_by(self._found.actors), _is_cleared)
 
     def _trial(
-        self, harmed: Sequence[Write], ends: Callable[[Write], bool], also: tuple[str, ...] = ()
+        self, affected: Sequence[Write], ends: Callable[[Write], bool], also: tuple[str, ...] = ()
     ) -> Trial:
-        return Trial(sum(map(ends, harmed)), len(harmed), also) if harmed else self._untried
+        return Trial(sum(map(ends, affected)), len(affected), also) if affected else self._untried
 
     def _sent_by(self, actors: Iterable[Actor]) -> list[Write]:
         """Return the writes in which actors set a field of the finding."""
         users = {f"{MANAGER if actor.type == 'manager' else ''}{actor.name}" for actor in actors}
         by_them = (write for write in self._writes if write.requester.user in users)
-        return [write for write in by_them if self._harms(_sent(write))]
+        return [write for write in by_them if self._affects(_sent(write))]
 
-    def _harms(self, changes: Iterable[Change]) -> bool:
+    def _affects(self, changes: Iterable[Change]) -> bool:
         return any(map(self._is_in_paths, changes))
 
     def _is_in_paths(self, change: Change) -> bool:
@@ -312,7 +314,7 @@ def with_fix(
 
     registered  the webhooks of the cluster, in their order; a rule is named only where it is known
     histories   the last writes of all objects (History.snapshot), on which the steps are tried;
-                None where another replica judges, and so has them
+                None where another replica has them
     """
     advice = load_advice()
     about = _About(found, advice.plan(found.detector), registered, Trials(found, histories))
@@ -459,7 +461,7 @@ class _About(NamedTuple):
         less = {"status": is_status, "again": not policy, "setting": not policy}
         scope = self.plan.scope if less.get(self.plan.scope) else widest
         trial = self.trials.not_called(scope, policy)
-        if trial.ended < trial.of and (wider := self.trials.not_called(widest, policy)).is_whole:
+        if trial.ended < trial.of and (wider := self.trials.not_called(widest, policy)).is_complete:
             scope, trial = widest, wider
         is_rule = scope in ("status", "operation") and not policy
         names = {
@@ -527,7 +529,9 @@ def _is_restored(found: Finding) -> bool:
 
     An older number is not cleared, and a webhook that leaves the value has not cleared it.
     """
-    known = [sign["observedGeneration"] for sign in found.evidence if "observedGeneration" in sign]
+    known = [
+        signal["observedGeneration"] for signal in found.evidence if "observedGeneration" in signal
+    ]
     is_cleared = not any(known[-1:]) and any(actor.type == "webhook" for actor in found.actors)
     is_about_it = any(path.endswith("/observedGeneration") for path in found.paths)
     return is_about_it and (is_cleared or found.detector != "observed-generation-stalled")

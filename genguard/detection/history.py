@@ -72,7 +72,7 @@ class ObjectHistory(msgspec.Struct, gc=False):
 
     @property
     def earlier(self) -> Sequence[Write]:
-        """Return all writes but the newest, which is the one that is judged."""
+        """Return all writes but the newest, which is the one that is examined."""
         return self.writes[:-1]
 
     def add(self, write: Write) -> None:
@@ -96,7 +96,7 @@ class ObjectHistory(msgspec.Struct, gc=False):
             len(self.writes) > WRITES_OF_AN_OBJECT
             or self.leaves + self.records > LEAVES_OF_AN_OBJECT
         ):
-            self._drop(self._place_of_oldest())
+            self._drop(self._index_of_oldest())
         self.owner = write.owner
         user = write.requester.user
         if write.writes_status:
@@ -106,8 +106,8 @@ class ObjectHistory(msgspec.Struct, gc=False):
             self.writer = self.writer or user
             self.several_wrote |= user != self.writer
 
-    def _place_of_oldest(self) -> int:
-        """Return the place of the oldest write of that part which has more than its half.
+    def _index_of_oldest(self) -> int:
+        """Return the index of the oldest write of that part which has more than its half.
 
         The status of a large Deployment is written thirty times in one rollout. Two writers who
         fight over its spec meanwhile must not be forgotten for that.
@@ -117,11 +117,11 @@ class ObjectHistory(msgspec.Struct, gc=False):
         of_status = [not write.writes_more for write in self.writes]
         return of_status.index(sum(of_status) > WRITES_OF_AN_OBJECT // 2)
 
-    def _drop(self, place: int) -> None:
-        dropped = self.writes[place]
+    def _drop(self, index: int) -> None:
+        dropped = self.writes[index]
         self.leaves -= dropped.leaves
         self.records -= dropped.records
-        self._set_writes(self.writes[:place] + self.writes[place + 1 :])
+        self._set_writes(self.writes[:index] + self.writes[index + 1 :])
 
     def forget_leaves(self) -> None:
         """Drop the leaves of all writes; who, when, digests and numbers stay."""
@@ -251,7 +251,7 @@ class History:
             self.leaves -= oldest.leaves
 
     def _add_slow(self, name: str, write: Write) -> tuple[Write, ...]:
-        """Remember a write that is known to have been stored; return the turns that it ends."""
+        """Remember a write that is known to have been stored; return the writes that it ends."""
         writer, slow = self._slow.get(name) or _NEVER_WRITTEN
         user = write.requester.user
         leaves = _leaves_of(write) if slow or writer not in {"", user} else set[Path]()

@@ -22,11 +22,11 @@ from genguard.admission.review import JoinKey, ObjectName
 from genguard.detection.causes import fold, root_causes
 from genguard.detection.damage import Damage
 from genguard.detection.finding import Confidence, Finding, FoundObject, Severity
-from genguard.detection.finding_state import Accused, FindingState
+from genguard.detection.finding_state import Candidates, FindingState
 from genguard.detection.fix import repair_command
 from genguard.detection.mutators import Mutators, Shared
 from genguard.detection.observation import Seconds
-from genguard.detection.question import Blame, Signal
+from genguard.detection.question import ChangedBy, Signal
 from genguard.detection.write import ObjectKey, Write, is_manager, name_of
 from genguard.objects.metadata import rfc3339
 
@@ -61,8 +61,8 @@ class Ledger:
         self.dropped = 0
         """How many findings were dropped before they were resolved."""
         self._shed: Seconds = 0.0
-        """When a review of an unknown object was last not judged."""
-        self._told: dict[str, tuple[str, Accused, Finding]] = {}
+        """When a review of an unknown object was last not examined."""
+        self._told: dict[str, tuple[str, Candidates, Finding]] = {}
         """Each finding as it was told, with its cause and the webhooks that it names."""
         self._each: list[Finding] = []
         self._folded: tuple[Finding, ...] = ()
@@ -87,10 +87,10 @@ class Ledger:
         self._told.pop(entry.id, None)
         self._is_told = False
 
-    def add(self, detector: str, sign: Signal, write: Write, follows: Iterable[str] = ()) -> None:
+    def add(self, detector: str, signal: Signal, write: Write, owners: Iterable[str] = ()) -> None:
         """Enter a signal.
 
-        follows  the uids of owners whose changes the write follows, the nearest first
+        owners   the uids of owners whose changes caused the write, the nearest first
         """
         where, subresource = write.object, _subresource(write.subresource)
         key = detector, where.group, where.resource, name_of(where), subresource
@@ -99,7 +99,7 @@ class Ledger:
         entry = self._about.get(_name_of(where), {}).get(identity, fresh)
         if not entry.damage and write.time - entry.last > entry.window:
             entry = fresh
-        entry.take(sign, write, follows, self._mutators, self._ahead)
+        entry.take(signal, write, owners, self._mutators, self._ahead)
         entry.heard, entry.is_own = max(entry.last, self._now), True
         self._put(entry)
         self._shrink()
@@ -121,7 +121,7 @@ class Ledger:
                 entry.miss(now)
                 self._changed(entry)
 
-    def settle(self, now: float) -> None:
+    def resolve_quiet(self, now: float) -> None:
         """Resolve findings that are quiet and left no damage.
 
         With damage a finding becomes `quiet`, and resolves when the damage is gone. Nothing is
@@ -134,20 +134,20 @@ class Ledger:
             before = entry.state, entry.missed_since
             if self._shed > max(entry.missed, entry.last):
                 entry.miss(self._shed)
-            entry.settle(now)
+            entry.resolve_quiet(now)
             if before != (entry.state, entry.missed_since):
                 self._changed(entry)
 
     def damaged(self) -> list[FindingState]:
         """Return findings that are not resolved and whose damage is there, or may be."""
-        return [state for state in self._all() if state.harm]
+        return [state for state in self._all() if state.possible_damage]
 
     def look(
         self, where: JoinKey | ObjectKey, is_broken: Callable[[Damage], bool], now: float
     ) -> None:
         """Note whether a stored object has the damage of findings; one that is gone has none."""
         for entry in self._about.get(_name_of(where), {}).values():
-            damage = entry.harm
+            damage = entry.possible_damage
             if damage is None or entry.object.uid != where.uid:
                 continue
             if is_broken(damage):
@@ -168,26 +168,26 @@ class Ledger:
         causes, known, found = root_causes(entries), {entry.id: entry for entry in entries}, []
         shared: defaultdict[str, Shared] = defaultdict(Counter)
         for entry in entries:
-            if Blame.OTHERS in entry.blames:
+            if ChangedBy.OTHERS in entry.blames:
                 names = entry.webhooks
                 shared[entry.detector].update((name, len(names) == 1) for name in names)
 
         @cache
-        def choose(detector: str, where: ResourceKind, names: tuple[str, ...]) -> Accused:
-            return self._mutators.accused(names, shared[detector], where)
+        def choose(detector: str, where: ResourceKind, names: tuple[str, ...]) -> Candidates:
+            return self._mutators.candidates(names, shared[detector], where)
 
         for entry in entries:
-            accused: Accused = ()
+            candidates: Candidates = ()
             if names := entry.webhooks:
                 where = entry.object
                 kind = ResourceKind(where.group, where.resource, entry.subresource)
                 names = self._mutators.by_age(names, entry.first + self._ahead)
-                accused = choose(entry.detector, kind, names)
+                candidates = choose(entry.detector, kind, names)
                 self._is_told = self._is_told and len(names) <= 1
             told, cause = self._told.get(entry.id), causes.get(entry.id, "")
-            if told is None or told[:2] != (cause, accused):
-                made = self._finding(entry, known.get(cause), accused)
-                told = self._told[entry.id] = cause, accused, made
+            if told is None or told[:2] != (cause, candidates):
+                made = self._finding(entry, known.get(cause), candidates)
+                told = self._told[entry.id] = cause, candidates, made
             found.append(told[2])
         if found != self._each:
             self._each, self._folded = found, fold(tuple(found))
@@ -295,25 +295,27 @@ class Ledger:
                 taken[is_of(state.object)] += state.size
                 held[state.id] = taken[is_of(state.object)]
 
-        def place(state: FindingState) -> tuple[float, ...]:
+        def order(state: FindingState) -> tuple[float, ...]:
             is_spared = state.damage and held[state.id] <= room // 2
             return state.state == "resolved", not is_spared, held[state.id], *rank(state)
 
-        return sorted(self._all(), key=place)
+        return sorted(self._all(), key=order)
 
-    def _finding(self, entry: FindingState, why: FindingState | None, accused: Accused) -> Finding:
+    def _finding(
+        self, entry: FindingState, why: FindingState | None, candidates: Candidates
+    ) -> Finding:
         """Return a finding as it is told; an actor who only follows another is not certain."""
         where = FoundObject(*msgspec.structs.astuple(entry.object))
         began, missed = entry.first + self._ahead, entry.missed_since
-        actors, at = entry.actors(accused, self._mutators, began), rfc3339(began)
+        actors, at = entry.actors(candidates, self._mutators, began), rfc3339(began)
         message = entry.message + (_NO_USERS if any(map(is_manager, entry.users)) else "")
         if why:
-            blame = {"confidence": Confidence.POSSIBLE}
-            actors = tuple(msgspec.structs.replace(actor, **blame) for actor in actors)
+            unsure = {"confidence": Confidence.POSSIBLE}
+            actors = tuple(msgspec.structs.replace(actor, **unsure) for actor in actors)
             message += f"; {why.detector} of {why.object.resource} makes it do so"
         aged = [actor.name for actor in actors if actor.type != "user"][:_MOST_NOTES]
         notes = [
-            {"time": at, "actor": name, "note": f"{age[1]} {age[0]:.0f} s before the first sign"}
+            {"time": at, "actor": name, "note": f"{age[1]} {age[0]:.0f} s before the first signal"}
             for name in aged
             if (age := self._mutators.age(name, began))
         ]

@@ -71,13 +71,13 @@ class Mutators:
         """Start with what is registered.
 
         conditions  evaluates matchConditions; without it each of them may hold
-        named       who is known to have changed the write that is judged, from an audit log. None:
-                    only who may have been called is known
+        named       who is known to have changed the write, from an audit log. None: only who may
+                    have been called is known
         """
         self.conditions = conditions
         self.named = named
         self._unchanged: Final[Counter[tuple[ResourceKind | bool, str]]] = Counter()
-        """Writes that each webhook left unchanged, in a place, and of status or of all else."""
+        """Writes that each webhook left unchanged, by resource, and of status or of all else."""
         self._changed: Final[set[ResourceKind]] = set()
         self.policies: tuple[Registration, ...] = ()
         """Those that are bound, by name."""
@@ -202,9 +202,11 @@ class Mutators:
 
     def _conditional_in(self, request: AdmissionRequest) -> Sequence[Registration]:
         wire = request.wire
-        place = ResourceKind(wire.resource.group, wire.resource.resource, wire.sub_resource)
+        location = ResourceKind(wire.resource.group, wire.resource.resource, wire.sub_resource)
         return (
-            [other for other in self.others if other.conditions] if place in self._changed else ()
+            [other for other in self.others if other.conditions]
+            if location in self._changed
+            else ()
         )
 
     def policies_in(self, request: AdmissionRequest) -> tuple[Acted, ...]:
@@ -261,7 +263,7 @@ class Mutators:
         """Return names in order: those that were young when a loop began, the youngest first."""
         return tuple(sorted(names, key=lambda name: (self.age(name, began) or (inf, ""), name)))
 
-    def accused(
+    def candidates(
         self, names: Sequence[str], shared: Shared, where: ResourceKind
     ) -> tuple[tuple[str, Confidence], ...]:
         """Return the candidates of a finding, the likeliest first: one alone is certain.

@@ -56,7 +56,7 @@ class Observation(msgspec.Struct, frozen=True, array_like=True, gc=False):
     owner            the uid of the controller that owns the object, "" where none does
     gates            digests of the readiness gates of a bound pod whose status is written, for
                      their names are contents; None of others
-    implied          phases before this one that are not registered, and would show the same
+    equal_unregistered  phases before this one that are not registered, and would show the same
     attempt          equal for attempts at the same: of a creation, or of an update that names a
                      version which is no longer stored
     is_stale         it is such an update, of which nothing else is known
@@ -88,7 +88,7 @@ class Observation(msgspec.Struct, frozen=True, array_like=True, gc=False):
     compared_metadata: Diff | None = None
     owner: str = ""
     gates: tuple[Digest, ...] | None = None
-    implied: tuple[Phase, ...] = ()
+    equal_unregistered: tuple[Phase, ...] = ()
     attempt: Digest = NO_DIGEST
     is_stale: bool = False
     is_over: bool = False
@@ -128,11 +128,11 @@ class Observation(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def join_key(self) -> JoinKey:
         """Return what all phases of a write have in common: a creation has a uid at its end."""
-        return self.key.place if self.operation is Operation.CREATE else self.key
+        return self.key.location if self.operation is Operation.CREATE else self.key
 
     @property
     def object(self) -> ObjectKey:
-        """Return the object that is updated; of a creation or deletion the place, without a uid."""
+        """Return the object that is updated; the location of a creation or deletion, no uid."""
         key = self.key
         uid = key.uid if self.operation is Operation.UPDATE else ""
         return ObjectKey(key.group, self.served_as, key.resource, key.namespace, key.name, uid)

@@ -39,7 +39,7 @@ DECLARED: Final = {
 }
 
 
-class Blame(StrEnum):
+class ChangedBy(StrEnum):
     """Between which phases it happened, which decides who can have done it."""
 
     OTHERS = "others"  # between intent and mutate: other webhooks
@@ -48,7 +48,7 @@ class Blame(StrEnum):
     SERVER = "server"  # between mutate and outcome
 
     @classmethod
-    def of(cls, part: PartDiffs) -> "Blame":
+    def of(cls, part: PartDiffs) -> "ChangedBy":
         """Return who is to blame for what was asked: the requester, if the intent was seen."""
         return cls.EITHER if part.requested is None else cls.REQUESTER
 
@@ -61,14 +61,13 @@ class Signal:
     minor       may be ordinary: no more than info, unless it comes again and again for long
     reinvoked   it happened in round 1, in which only webhooks are called that ask for it
     damage      what is wrong in the stored object because of it; None where nothing stays wrong
-    pace        seconds between two turns of a slow loop, which has been seen to repeat: the next
-                sign comes as late as that
-    averted     what would be wrong, had genguard not restored it: a write that nobody restores may
+    pace        seconds between two signals of a slow loop, which has been seen to repeat
+    prevented   what would be wrong, had genguard not restored it: a write that nobody restores may
                 do it yet
     of          the write, where it is another one than that of the event
     """
 
-    blame: Blame
+    changed_by: ChangedBy
     paths: tuple[str, ...]
     message: str
     requesters: tuple[Requester, ...] = ()
@@ -76,7 +75,7 @@ class Signal:
     reinvoked: bool = False
     evidence: dict[str, object] = field(default_factory=dict)
     damage: Damage | None = None
-    averted: Damage | None = None
+    prevented: Damage | None = None
     pace: float = 0.0
     of: Write | None = None
 
@@ -84,7 +83,7 @@ class Signal:
 def signal(
     found: Declared,
     write: Write,
-    blame: Blame,
+    changed_by: ChangedBy,
     about: Iterable[Change | str],
     message: str,
     **more: Any,
@@ -94,9 +93,9 @@ def signal(
     The requester is blamed, unless other webhooks are.
     """
     paths = dict.fromkeys(change if isinstance(change, str) else change.pointer for change in about)
-    requesters = () if blame is Blame.OTHERS else (write.requester,)
+    requesters = () if changed_by is ChangedBy.OTHERS else (write.requester,)
     fields = {"requesters": requesters, "minor": found.worst is Severity.INFO, **more}
-    return found, Signal(blame, tuple(paths) or write.pointers(), message, **fields)
+    return found, Signal(changed_by, tuple(paths) or write.pointers(), message, **fields)
 
 
 def own(write: Write, writes: Sequence[Write], seconds: float = inf) -> Iterator[Write]:
@@ -130,11 +129,11 @@ class Question:
 
 def all_of(questions: Sequence[Question]) -> Question:
     """Return one question with the rules of all of these, in their order."""
-    whole = Question()
-    whole.seen = tuple(rule for question in questions for rule in question.seen)
-    whole.stored = tuple(rule for question in questions for rule in question.stored)
-    whole.joined = tuple(rule for question in questions for rule in question.joined)
-    return whole
+    merged = Question()
+    merged.seen = tuple(rule for question in questions for rule in question.seen)
+    merged.stored = tuple(rule for question in questions for rule in question.stored)
+    merged.joined = tuple(rule for question in questions for rule in question.joined)
+    return merged
 
 
 Found = Iterator[tuple[str, Signal, Write]]
@@ -143,15 +142,15 @@ Event = tuple[Sequence[Callable[[Write, Any], Answers]], Write, Any]
 """The rules that are asked, and what they are asked about."""
 
 
-def judge(whole: Question, write: Write, history: History) -> Found:
+def examine(merged: Question, write: Write, history: History) -> Found:
     """Remember a write, and yield all that is wrong with it: see `ask`.
 
     An earlier write that it shows to have been stored is asked about as well.
     """
-    found = ask(_events(whole, write, history))
+    found = ask(_events(merged, write, history))
     if Phase.OUTCOME in write.missing:
         # It may have been refused, but other webhooks did what they did.
-        return (answer for answer in found if answer[1].blame is Blame.OTHERS)
+        return (answer for answer in found if answer[1].changed_by is ChangedBy.OTHERS)
     return found
 
 
@@ -172,12 +171,12 @@ def ask(events: Iterable[Event]) -> Found:
         raise ExceptionGroup("questions failed", errors)
 
 
-def _events(whole: Question, write: Write, history: History) -> Iterator[Event]:
+def _events(merged: Question, write: Write, history: History) -> Iterator[Event]:
     """Yield what is to be asked about, and remember a write that may be stored in between."""
     past = history.of(write.object)
     if Phase.OUTCOME not in write.missing:
         stored = history.confirm(past, write)
         if stored is not None:
-            yield whole.stored, stored, past
+            yield merged.stored, stored, past
         history.add(past, write)
-    yield whole.seen, write, past
+    yield merged.seen, write, past

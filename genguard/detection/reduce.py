@@ -93,7 +93,7 @@ def _created(
     was_refused: bool,
 ) -> Observation:
     fields, key = _without_status(new.content), seen.key
-    called, implied = mutators.acting_in(seen.phase, request)
+    called, equal_unregistered = mutators.acting_in(seen.phase, request)
     is_intent = seen.phase is Phase.INTENT
     # An attempt before this one may be without leaves.
     known = [seen.compared_fields for seen in earlier if seen.compared_fields.changes]
@@ -117,7 +117,7 @@ def _created(
         unmet=mutators.unmet_in(request) if compares else None,
         policies=mutators.policies_in(request) if compares and is_intent else (),
         owner=read_owner_uid(new.metadata.owner_references),
-        implied=implied,
+        equal_unregistered=equal_unregistered,
         attempt=attempt,
         likeness=_likeness(new, key),
     )
@@ -135,8 +135,8 @@ def _updated(
     is_last: bool,
 ) -> Observation:
     request, prediction, status = reviewed
-    phase, (called, implied) = seen.phase, mutators.acting_in(seen.phase, request)
-    if phase is Phase.INTENT or (phase is Phase.MUTATE and Phase.INTENT in implied):
+    phase, (called, equal_unregistered) = seen.phase, mutators.acting_in(seen.phase, request)
+    if phase is Phase.INTENT or (phase is Phase.MUTATE and Phase.INTENT in equal_unregistered):
         earlier = ()  # it begins a write, whatever else has its key
     stored, sent = _fields(request, old), _fields(request, new)
     fields = compare(stored, sent, [seen.compared_fields for seen in earlier], shows=shows)
@@ -178,7 +178,7 @@ def _updated(
         called=None if phase is Phase.INTENT else called,
         unmet=mutators.unmet_in(request) if new_parts and phase is not Phase.OUTCOME else None,
         policies=mutators.policies_in(request) if asks else None,
-        implied=implied,
+        equal_unregistered=equal_unregistered,
     )
 
 

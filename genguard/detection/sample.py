@@ -131,11 +131,11 @@ def _shown(key: Path, cell: _Cell | None, letters: Letters) -> ShownValue | None
     return ShownValue(hidden=known.setdefault(digest, letter))
 
 
-def is_complete(write: Write) -> bool:
+def has_all_diffs(write: Write) -> bool:
     """Whether all four states of a write are known."""
     content = write.content
     diffs = content.requested, content.webhook, content.admitted
-    return write.has_outcome and all(diff is not None and diff.is_whole for diff in diffs)
+    return write.has_outcome and all(diff is not None and diff.is_complete for diff in diffs)
 
 
 def sample_of(write: Write, first: Sequence[str]) -> bytes | None:
@@ -194,7 +194,7 @@ def _rows(
     """Yield each leaf that differs with its values before, asked, left and stored."""
     diffs = part.admitted, part.requested, part.webhook, part.reinvocation
     came, asked, *rounds = sides = [
-        None if diff is None or not diff.is_whole else {change.key: change for change in diff}
+        None if diff is None or not diff.is_complete else {change.key: change for change in diff}
         for diff in diffs
     ]
     for key in dict.fromkeys(chain.from_iterable(side or () for side in sides)):

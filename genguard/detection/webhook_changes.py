@@ -80,9 +80,9 @@ class Tally:
             return
         steps = _steps(write.of_webhooks()[:_MOST_LEAVES]) if write.is_mutated else {}
         who = {step: write.called.about((at,), again=False)[0] for step, at in steps.items()}
-        place = write.operation, write.kind
+        location = write.operation, write.kind
         for name in names:
-            key = name, *place
+            key = name, *location
             count = self._counts.get(key)
             if count is None:
                 if len(self._counts) >= _MOST:

@@ -12,8 +12,8 @@ from genguard.detection.changes import Change
 from genguard.detection.diff import NOTHING_DIFFERS, PartDiffs
 from genguard.detection.values import Digest
 from genguard.generation.table import kind_of
+from genguard.objects.atomic import owned_pointer
 from genguard.objects.observed import Observed
-from genguard.objects.whole import owned_pointer
 from genguard.shipped import shipped
 
 NODE_USER: Final = "system:node:"
@@ -193,7 +193,7 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self.generation_after > self.generation_before
 
     @property
-    def is_seen_whole(self) -> bool:
+    def is_fully_seen(self) -> bool:
         """Whether it is known what was asked for, and what other webhooks made of it."""
         is_asked_known = self.content.requested is not None and self.metadata.requested is not None
         return is_asked_known and Phase.MUTATE not in self.missing

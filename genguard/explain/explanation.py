@@ -67,10 +67,10 @@ class Version(NamedTuple):
         status, condition = self.defined.status, self.defined.condition
         if self.defined.schema.is_open or (status and status.is_open):
             return None
-        places = (("status", status), ("status.conditions[]", condition))
+        sections = (("status", status), ("status.conditions[]", condition))
         return tuple(
             f"{path}.observedGeneration"
-            for path, schema in places
+            for path, schema in sections
             if schema and schema.field("observedGeneration")
         )
 
@@ -108,7 +108,7 @@ class GenerationPredicate(msgspec.Struct, frozen=True, rename="camel"):
     misses  the fields and subresources whose writes leave generation as it was
     """
 
-    verdict: PredicateSafety
+    safety: PredicateSafety
     passes: tuple[str, ...] = ()
     misses: tuple[str, ...] = ()
 
@@ -125,7 +125,7 @@ _METADATA: Final = (
 )
 
 
-def judge_predicate(
+def describe_predicate(
     strategy: Strategy, subresources: Mapping[str, SubresourceRule], status: StatusSubresource
 ) -> GenerationPredicate:
     """Return what the predicate does, for the subresources that the kind really has."""
@@ -148,13 +148,13 @@ def judge_predicate(
     misses += [*others, *([STATUS] if has_status else [])]
     passes = (*fields, DELETION) if counts_deletion else fields
     return GenerationPredicate(
-        _verdict(strategy, status, fields, is_partly=bool(others) or not counts_deletion),
+        _safety(strategy, status, fields, is_partly=bool(others) or not counts_deletion),
         passes,
         tuple(misses),
     )
 
 
-def _verdict(
+def _safety(
     strategy: Strategy, status: StatusSubresource, fields: tuple[str, ...], *, is_partly: bool
 ) -> PredicateSafety:
     if not strategy.compare:
@@ -189,10 +189,10 @@ class StatusRule(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def describe_status_rule(group: str, kind: str) -> StatusRule:
-    """Return how a kind is evaluated, in the words of judged.yaml beside the rules."""
+    """Return how a kind is evaluated, in the words of evaluated.yaml beside the rules."""
     rule = kinds.find_rule(group, kind)
-    judged = shipped("genguard.status.kinds", "judged.yaml", dict[str, dict[str, str]])
-    said = judged[rule.evaluate.__name__.removeprefix("evaluate_")]
+    texts = shipped("genguard.status.kinds", "evaluated.yaml", dict[str, dict[str, str]])
+    said = texts[rule.evaluate.__name__.removeprefix("evaluate_")]
     return StatusRule(
         ready=said["ready"],
         settled=said["settled"] + (f"; {_NONE_TERMINATING}" if rule.waits_for_terminating else ""),
@@ -285,7 +285,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     generation: Generation
     status_subresource: StatusSubresource
     observed_generation: Observed
-    judged: StatusRule
+    status_rule: StatusRule
     generation_predicate: GenerationPredicate
     other_versions: dict[str, StatusSubresource] = {}
     in_cluster: str = ""
@@ -300,7 +300,7 @@ class Catalogue:
         definitions: Iterable[Mapping[str, Any]],
         rules: HealthRules | None = None,
     ) -> None:
-        """`rules` judge custom resources, in CEL. Raises BadDefinitionError."""
+        """`rules` evaluate custom resources, in CEL. Raises BadDefinitionError."""
         self._rules: Final = HealthRules() if rules is None else rules
         self._table: Final = table
         self._rows: Final = {
@@ -357,8 +357,8 @@ class Catalogue:
                 row.observed_kept,
                 row.condition_writers,
             ),
-            judged=describe_status_rule(row.group, row.kind),
-            generation_predicate=judge_predicate(strategy, strategy.subresources, status),
+            status_rule=describe_status_rule(row.group, row.kind),
+            generation_predicate=describe_predicate(strategy, strategy.subresources, status),
         )
 
     def _explain_custom(
@@ -387,10 +387,10 @@ class Catalogue:
             generation=_generation(strategy, subresources, ()),
             status_subresource=status,
             observed_generation=Observed(version.observed),
-            judged=describe_health_rule(rule)
+            status_rule=describe_health_rule(rule)
             if rule
             else describe_status_rule(served.group, served.kind),
-            generation_predicate=judge_predicate(strategy, subresources, status),
+            generation_predicate=describe_predicate(strategy, subresources, status),
             other_versions={custom.version: custom.status for custom in others},
         )
 

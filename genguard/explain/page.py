@@ -32,7 +32,7 @@ ON_DELETE: Final = _TEXTS["delete"]
 PROPAGATION: Final = _TEXTS["propagation"]
 PREDICATE: Final = _TEXTS["predicate"]
 _KEPT: Final = _TEXTS["kept"]
-"""What is said of each rule of the table, and of each verdict."""
+"""What is said of each rule of the table, and of each safety."""
 _SAID: Final = _TEXTS["said"]
 
 
@@ -50,7 +50,7 @@ def page(found: Explanation) -> tuple[Section, ...]:
         Section("GENERATION", tuple(_generation(found.generation))),
         Section("STATUS", tuple(_status(found))),
         Section("GenerationChangedPredicate", tuple(_predicate(found.generation_predicate))),
-        Section("JUDGED BY genguard status", tuple(_status_rule(found))),
+        Section("EVALUATED BY genguard status", tuple(_status_rule(found))),
     )
 
 
@@ -161,8 +161,8 @@ def _condition_writers(writers: tuple[Writer, ...]) -> Iterator[tuple[str, str]]
 
 
 def _predicate(found: GenerationPredicate) -> Iterator[tuple[str, str]]:
-    yield "verdict", PREDICATE[found.verdict]
-    if found.verdict is PredicateSafety.NEVER_STORED:
+    yield "safety", PREDICATE[found.safety]
+    if found.safety is PredicateSafety.NEVER_STORED:
         return
     more = {DELETION: _SAID["deletion"], STATUS: _SAID["status"]}
     passes, misses = (
@@ -171,12 +171,12 @@ def _predicate(found: GenerationPredicate) -> Iterator[tuple[str, str]]:
     )
     yield "passes", passes or "nothing"
     yield "misses", misses
-    yield "instead", _TEXTS["instead"][found.verdict]
+    yield "instead", _TEXTS["instead"][found.safety]
     yield "source", _SAID["predicateSource"]
 
 
 def _status_rule(found: Explanation) -> Iterator[tuple[str, str]]:
-    rule = found.judged
+    rule = found.status_rule
     if rule.first:
         yield "first", rule.first
     yield "ready", rule.ready

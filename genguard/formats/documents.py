@@ -148,7 +148,7 @@ _KubeLoader.yaml_implicit_resolvers = {
     "<": [(f"{_PREFIX}merge", re.compile(r"<<\Z"))],
     None: [(_PLAIN, re.compile(""))],
 }
-"""What a scalar without quotes and tag is, by its first sign: nothing of PyYAML's own is asked."""
+"""What a scalar without quotes and tag is, by its first character: PyYAML is not asked."""
 
 
 def _plain(text: str) -> Any:
@@ -282,9 +282,9 @@ def _documents(source: _Lines, *, is_torn: bool = False) -> Iterator[ReadObject 
         else:
             held = [line]
 
-            def ends(following: bytes, held: Sequence[bytes] = held) -> bool:
+            def ends(after: bytes, held: Sequence[bytes] = held) -> bool:
                 last = next(earlier.rstrip()[-1:] for earlier in reversed(held) if earlier.strip())
-                return _begins_object(following) and (is_torn or last not in b":,[")
+                return _begins_object(after) and (is_torn or last not in b":,[")
 
             held += source.until(ends)
             yield from _json(held, number)
@@ -352,8 +352,8 @@ def _objects(value: Any, line: int, where: str = "") -> Iterator[ReadObject | Un
         # unstructured.go:IsList: whatever has a list of items is one.
         typed = _types_of_items(value) if isinstance(value, dict) else {}
         for index, item in enumerate(items):
-            whole = typed | item if isinstance(item, dict) else item
-            yield from _objects(whole, line, f" as item {index}{where}")
+            typed_item = typed | item if isinstance(item, dict) else item
+            yield from _objects(typed_item, line, f" as item {index}{where}")
     elif isinstance(value, dict):
         yield ReadObject(line, value)
     else:

@@ -27,7 +27,7 @@ _HARMLESS: Final = frozenset({
     "items", "required", _PRESERVES, "x-kubernetes-list-type", "x-kubernetes-list-map-keys",
     "x-kubernetes-map-type",
 })  # fmt: skip
-_JUDGED: Final = frozenset({"enum", "pattern", "minLength", "maxLength", "format"})
+_PROVED: Final = frozenset({"enum", "pattern", "minLength", "maxLength", "format"})
 _PATTERNS: Final = frozenset({
     "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
     (
@@ -70,14 +70,14 @@ def _properties(schema: dict[str, Any]) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _fault(node: Any, path: str, wanted: str, judged: frozenset[str] = frozenset()) -> str:
+def _fault(node: Any, path: str, wanted: str, proved: frozenset[str] = frozenset()) -> str:
     if not isinstance(node, dict):
         return f"the schema of {path} is no object"
     if node.get("type", wanted) != wanted:
         return f"{path} is no {wanted}"
     if node.get("x-kubernetes-list-map-keys", ["type"]) != ["type"]:
         return f"the keys of {path} are others than type"
-    unproved = sorted(key for key in node if key not in _HARMLESS and key not in judged)
+    unproved = sorted(key for key in node if key not in _HARMLESS and key not in proved)
     return f"{path} has {', '.join(unproved)}, which is not evaluated here" if unproved else ""
 
 
@@ -88,7 +88,7 @@ def _leaf_fault(item: dict[str, Any], path: str) -> str:
             if item.get(_PRESERVES) is True:
                 continue
             return f"the schema has no {path}.{name}"
-        if fault := _fault(leaf, f"{path}.{name}", "string", _JUDGED):
+        if fault := _fault(leaf, f"{path}.{name}", "string", _PROVED):
             return fault
         if not all(_fits(leaf, value) for value in values):
             return f"{path}.{name} does not take {' and '.join(values)}"

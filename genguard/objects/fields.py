@@ -1,6 +1,6 @@
-"""An object as its top-level fields, each still raw JSON; the values in it, and their places.
+"""An object as its top-level fields, each still raw JSON; the values in it, and their paths.
 
-A place is named by an RFC 6901 JSON Pointer on the wire.
+A path is an RFC 6901 JSON Pointer on the wire.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -90,7 +90,7 @@ def parse_restored(text: str) -> Restored:
     """`status.observedGeneration,status.phase` → Restored; raises NotRestorableError."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
-        # A list put back whole would have its items judged again in round 1.
+        # A list put back whole would have its items examined again in round 1.
         is_field = _FIELD.fullmatch(name) and name != "status.conditions"
         if name not in (OWN, CONDITIONS) and not is_field:
             raise NotRestorableError(

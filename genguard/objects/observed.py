@@ -171,7 +171,7 @@ def could_be_read(observed: Observed) -> tuple[bool, bool]:
 
 
 class Restoration(NamedTuple):
-    """One place in the object, and the value that belongs there."""
+    """One path in the object, and the value that belongs there."""
 
     path: Path
     value: Generation

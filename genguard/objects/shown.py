@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 _CREDENTIALS: Final = re.compile(r"//.*@", re.DOTALL)
-"""As far as the last @: a password that nobody escaped may hold any sign."""
+"""As far as the last @: a password that nobody escaped may hold any character."""
 _BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7e]")
 
 _NAMED: Final = 3
@@ -22,7 +22,7 @@ def printable(text: str) -> str:
     """The text with whatever could forge a row or move the cursor escaped, as in Python."""
     if text.isprintable():
         return text
-    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def without_credentials(url: str) -> str:
@@ -53,5 +53,5 @@ def json_line(value: Any) -> str:
 
 
 def _escaped(found: re.Match[str]) -> str:
-    sign = found[0]
-    return sign if sign.isprintable() else json.dumps(sign)[1:-1]
+    character = found[0]
+    return character if character.isprintable() else json.dumps(character)[1:-1]

@@ -18,7 +18,7 @@ from genguard.generation.table import kind_of
 from genguard.objects.fields import ABSENT, get, to_pointer
 from genguard.objects.metadata import SET_BY_SERVER
 from genguard.patch.merge import merge_patch, merge_patch_between
-from genguard.reproduce.recorded import Document, RecordedWrite, moment, place_of, request_of
+from genguard.reproduce.recorded import Document, RecordedWrite, location_of, moment, request_of
 
 Field = tuple[str, ...]
 """Names of a field, from the outside."""
@@ -88,7 +88,7 @@ class Loop(msgspec.Struct, frozen=True, rename="camel"):
     culprit   the user whose writes are left out to see what happens without them; "" where a
               webhook makes the loop
     objects   what is there at the beginning
-    order     the writes as they follow each other, again and again: each by its place in `writes`,
+    order     the writes as they follow each other, again and again: each by its index in `writes`,
               and that of its change
     seconds   from one write to the next
     server_version  of Kubernetes, whose rules held
@@ -107,7 +107,7 @@ class Loop(msgspec.Struct, frozen=True, rename="camel"):
 def loop_of(
     writes: Sequence[RecordedWrite], found: Finding, *, severity: str, server_version: str
 ) -> Loop:
-    """Return the loop of a reduced recording; `severity` is that of its finding in the whole one.
+    """Return the loop of a reduced recording; `severity` is that of its finding in the full one.
 
     A webhook makes it where the writes show that one has changed a field of the finding, or an
     object of which no field is named.
@@ -122,7 +122,7 @@ def loop_of(
         _write_of(several, writes, is_refused=kind == refused or several[0].is_refused)
         for kind, several in kinds.items()
     ]
-    places = {kind: place for place, kind in enumerate(kinds)}
+    indexes = {kind: index for index, kind in enumerate(kinds)}
     order: list[tuple[int, int]] = []
     known: dict[_Object, int] = {}
     for write in writes:
@@ -133,10 +133,10 @@ def loop_of(
                 made.append(move)
             order.append((made.index(move), 0))
         known[where] = max(first, last)
-        place = places[_kind_of(write)]
-        merged = made[place]
+        index = indexes[_kind_of(write)]
+        merged = made[index]
         change = _change_of(write, merged.verb, is_refused=merged.refused)
-        order.append((place, merged.changes.index(change) if merged.changes else 0))
+        order.append((index, merged.changes.index(change) if merged.changes else 0))
     order = order if effects else _never_idle(made, order)
     if len(order) > 1 and order[0][0] == order[-1][0]:
         order = order[:-1]  # it is played again and again
@@ -157,7 +157,7 @@ def loop_of(
 def _kind_of(write: RecordedWrite) -> tuple[Any, ...]:
     """Return what tells kinds of writes apart: who writes what, and whether it is refused."""
     request = write.request
-    *where, name = place_of(request)
+    *where, name = location_of(request)
     operation = request["operation"]
     named = name if operation == "UPDATE" else ""  # a server may make another name each time
     return *where, named, write.user, operation, write.is_refused
@@ -207,7 +207,7 @@ def _write_of(
         for field, seen in held.items()
         if (same := set.intersection(*seen))
     }
-    plural, below, namespace, name = place_of(request)
+    plural, below, namespace, name = location_of(request)
     return Write(
         several[0].user,
         verb,
@@ -234,11 +234,11 @@ def _change_of(write: RecordedWrite, verb: str, *, is_refused: bool) -> Document
     if is_refused and "generateName" in (new.get("metadata") or {}):
         new = {**new, "metadata": {**new["metadata"], "name": ""}}  # another one in each try
     if verb != "patch":
-        return _whole(new)
+        return _as_created(new)
     return merge_patch_between(_own_fields(old), _own_fields(new))
 
 
-def _whole(document: Document) -> Document:
+def _as_created(document: Document) -> Document:
     """Return an object as somebody creates it."""
     own, metadata = _own_fields(document), document.get("metadata") or {}
     names = {key: metadata[key] for key in ("name", "namespace") if metadata.get(key)}
@@ -279,7 +279,7 @@ def _effects_of(writes: Sequence[RecordedWrite]) -> Iterator[Effect]:
     calls: dict[tuple[str, str, Field], list[Any]] = {}
     unasked: set[tuple[str, str, Field]] = set()
     for write in writes:
-        plural, below, *_ = place_of(write.request)
+        plural, below, *_ = location_of(write.request)
         target = f"{plural}/{below}".rstrip("/"), str(write.request["operation"])
         mutating = [line for line in write if line["phase"] != "outcome"]
         shown = [request_of(line).get("object") or {} for line in mutating]
@@ -316,20 +316,20 @@ def _never_idle(made: list[Write], order: Sequence[tuple[int, int]]) -> list[tup
     """
     states: dict[_Object, Document] = {}
     found = []
-    for place, turn in order:
-        write, at = made[place], turn
+    for index, number in order:
+        write, at = made[index], number
         if write.verb == "patch" and any(write.changes) and not write.refused:
             where = write.resource, write.namespace, write.name
-            change, state = write.changes[turn], states.get(where, {})
+            change, state = write.changes[number], states.get(where, {})
             numbers = {*write.renewed, *(held.field for held in write.held)}
             if merge_patch(state, change) == state and _without(change, numbers) == change:
                 change = _other_values(change)
                 if change not in write.changes:
                     write = msgspec.structs.replace(write, changes=(*write.changes, change))
-                    made[place] = write
+                    made[index] = write
                 at = write.changes.index(change)
             states[where] = merge_patch(state, change)
-        found.append((place, at))
+        found.append((index, at))
     return found
 
 
@@ -353,16 +353,18 @@ def _beginning(writes: Sequence[RecordedWrite], numbers: AbstractSet[Field]) -> 
         if where not in seen:
             seen.add(where)
             if old and request["operation"] != "CREATE":
-                whole = _without(_whole(old), numbers)
+                document = _without(_as_created(old), numbers)
                 if old.get("kind") == "Scale":  # nothing else shows what is scaled
                     scaled = request["resource"]
                     group, resource = scaled.get("group", ""), scaled["resource"]
-                    whole["apiVersion"] = f"{group}/{scaled['version']}".lstrip("/")
-                    whole["kind"] = kind_of(group, resource) or "Scaled"
+                    document["apiVersion"] = f"{group}/{scaled['version']}".lstrip("/")
+                    document["kind"] = kind_of(group, resource) or "Scaled"
                 same = (w.request["operation"] for w in writes if w.object == where)
                 if ("DELETE", "UPDATE") in pairwise(same):  # something holds it
-                    whole["metadata"]["finalizers"] = whole["metadata"].get("finalizers") or _HELD
-                yield whole
+                    document["metadata"]["finalizers"] = (
+                        document["metadata"].get("finalizers") or _HELD
+                    )
+                yield document
 
 
 def _own_fields(document: Document) -> Document:

@@ -25,7 +25,7 @@ class RecordedWrite(tuple[Document, ...]):
     @property
     def object(self) -> tuple[str, str, str]:
         """Which object is written: `deployments.apps`, namespace and name."""
-        plural, _, namespace, name = place_of(self.request)
+        plural, _, namespace, name = location_of(self.request)
         return plural, namespace, name
 
     @property
@@ -65,7 +65,7 @@ def request_of(line: Document) -> Document:
     return request
 
 
-def place_of(request: Document) -> tuple[str, str, str, str]:
+def location_of(request: Document) -> tuple[str, str, str, str]:
     """Return what is written: `deployments.apps`, the subresource, namespace and name.
 
     A create may have its name in the object alone.
@@ -116,7 +116,7 @@ def _key(request: Document) -> tuple[str, ...]:
     old = (request.get("oldObject") or {}).get("metadata") or {}
     user = (request.get("userInfo") or {}).get("username", "")
     said = request.get("operation", ""), user, old.get("resourceVersion", "")
-    return (*place_of(request), *said, str(request.get("dryRun")))
+    return (*location_of(request), *said, str(request.get("dryRun")))
 
 
 def encode(writes: Iterable[RecordedWrite]) -> list[bytes]:

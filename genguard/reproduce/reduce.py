@@ -1,6 +1,6 @@
 """Reduces a recording to the fewest writes and fields that still give a finding.
 
-Each candidate is judged by a replay of its own: nothing is assumed about detectors.
+Each candidate is examined by a replay of its own: nothing is assumed about detectors.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -41,8 +41,8 @@ def reduced(
 ) -> list[RecordedWrite]:
     """Return the smallest recording that gives the finding. Raises NotFoundError.
 
-    It gives no finding that the whole does not: without the fields that explain it, a generation
-    that moves is one.
+    It gives no finding that the full recording does not: without the fields that explain it, a
+    generation that moves is one.
     """
     known = set(map(what_of, findings_in(writes, new_replay)))
 
@@ -91,7 +91,7 @@ def minimal(items: Sequence[T], holds: Callable[[list[T]], bool]) -> list[T]:
 def _shortest_beginning(
     writes: list[RecordedWrite], holds: Callable[[list[RecordedWrite]], bool]
 ) -> list[RecordedWrite]:
-    """Return about as many of the first writes as the finding needs: its first sign is enough."""
+    """Return about as many of the first writes as the finding needs: its first signal is enough."""
     low, high = 0, len(writes)
     while high - low > 1:
         middle = (low + high) // 2

@@ -13,11 +13,11 @@ from genguard.status.views.argo import ArgoHealth, argo
 from genguard.status.views.kstatus import Kstatus, kstatus
 from genguard.status.views.rollout import Rollout, rollout
 
-Judge = Callable[[Mapping[str, Any]], RuleAnswers | None]
+AskRules = Callable[[Mapping[str, Any]], RuleAnswers | None]
 """Evaluates the rule in CEL for an object's kind; None without one. It may block for seconds."""
 
 
-def judge_nothing(_: Mapping[str, Any]) -> None:
+def ask_no_rules(_: Mapping[str, Any]) -> None:
     """Where nobody evaluates rules in CEL."""
 
 
@@ -103,12 +103,12 @@ def assess(
     dependents: Sequence[StatusView] = (),
     *,
     at: float,
-    judge: Judge = judge_nothing,
+    ask_rules: AskRules = ask_no_rules,
 ) -> Assessment:
     """Evaluate an object as evaluate() does, and ask the other tools, which see only the object."""
     return Assessment(
         document,
-        evaluate(document, past, children, judge(document), dependents=dependents, at=at),
+        evaluate(document, past, children, ask_rules(document), dependents=dependents, at=at),
         kstatus(document, at),
         argo(document),
         rollout(document),

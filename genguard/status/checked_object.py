@@ -27,7 +27,7 @@ class WrongTypeError(ValueError):
         self.reason: Final = Reason(path, type_word(have), want)
 
 
-Places = Sequence[tuple[str, Mapping[str, Any]]]
+Sections = Sequence[tuple[str, Mapping[str, Any]]]
 """Path and content of each object that holds standard fields; the first one is preferred."""
 
 
@@ -93,11 +93,11 @@ class CheckedObject(msgspec.Struct, frozen=True, gc=False):
 
         Raises WrongTypeError for anything but a whole number of at least 0.
         """
-        return _whole(self.status.get(key), 0, "status", key)
+        return _count(self.status.get(key), 0, "status", key)
 
     def desired(self, key: str = "replicas") -> int:
         """Return a number of spec; absent and null are 1. Raises WrongTypeError."""
-        return _whole(self.spec.get(key), 1, "spec", key)
+        return _count(self.spec.get(key), 1, "spec", key)
 
     def flag(self, key: str) -> bool:
         """Return a boolean of spec; absent and null are False. Raises WrongTypeError."""
@@ -141,7 +141,7 @@ class CheckedObject(msgspec.Struct, frozen=True, gc=False):
         return time is not None and self.at - time.timestamp() > DEFAULT_DEADLINE + more
 
     @property
-    def places(self) -> Places:
+    def sections(self) -> Sections:
         """`status` (preferred), `status.meta` and `metadata.status`, as far as they are objects.
 
         The API server drops the last one: only files and other stores can have it. A value of
@@ -160,7 +160,7 @@ class CheckedObject(msgspec.Struct, frozen=True, gc=False):
             return own
         found = (
             generation_number(get(item, "observedGeneration"))
-            for _, part in self.places
+            for _, part in self.sections
             for item in items(part.get("conditions"))
         )
         return max((number for number in found if number is not None), default=None)
@@ -169,9 +169,9 @@ class CheckedObject(msgspec.Struct, frozen=True, gc=False):
     def reconciled_generation(self) -> tuple[str, int] | None:
         """Path and value of the generation that the controller says it has finished with.
 
-        The first whole number of the standard places counts.
+        The first whole number of the standard sections counts.
         """
-        for path, part in self.places:
+        for path, part in self.sections:
             value = part.get("reconciledGeneration")
             if type(value) is int:
                 return f"{path}.reconciledGeneration", value
@@ -205,12 +205,12 @@ class CheckedObject(msgspec.Struct, frozen=True, gc=False):
     def conditions(self, *, everywhere: bool = False) -> "Conditions":
         """Index status.conditions by type; raises WrongTypeError when the list is malformed.
 
-        everywhere  those of all standard places
+        everywhere  those of all standard sections
         """
-        return Conditions.of(*(self.places if everywhere else self.places[:1]))
+        return Conditions.of(*(self.sections if everywhere else self.sections[:1]))
 
 
-def _whole(value: Any, default: int, section: str, key: str) -> int:
+def _count(value: Any, default: int, section: str, key: str) -> int:
     if type(value) is int and value >= 0:
         return value
     if value is None:
@@ -307,14 +307,14 @@ class Conditions(dict[str, Condition]):
         return found if found is not None and found.status == "True" else None
 
     @classmethod
-    def of(cls, *places: tuple[str, Mapping[str, Any]]) -> Self:
-        """Index the `conditions` of each place by type; absent and null are empty.
+    def of(cls, *sections: tuple[str, Mapping[str, Any]]) -> Self:
+        """Index the `conditions` of each section by type; absent and null are empty.
 
-        Of a type that several places have, the first place counts. Raises WrongTypeError, with the
+        If several sections have a type, the first section counts. Raises WrongTypeError, with the
         path of what is malformed.
         """
         found = cls()
-        for path, part in places:
+        for path, part in sections:
             at = f"{path}.conditions"
             for index, item in objects_of(part.get("conditions"), at):
                 name = item.get("type")

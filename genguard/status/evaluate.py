@@ -16,7 +16,7 @@ from genguard.objects.observed import generation_number
 from genguard.objects.shown import listed
 from genguard.status.aggregate import aggregate
 from genguard.status.checked_object import COUNT, DEFAULT_DEADLINE, CheckedObject, WrongTypeError
-from genguard.status.health_rules import RuleAnswers, judge_by_rule
+from genguard.status.health_rules import RuleAnswers, evaluate_by_rule
 from genguard.status.kind_rule import KindResult, KindRule
 from genguard.status.kinds import find_rule
 from genguard.status.kinds.generic import GENERIC
@@ -60,7 +60,7 @@ def evaluate(
     obj = CheckedObject.of(document, at)
     rule = find_rule(obj.group, obj.kind)
     if answers is not None and rule is GENERIC:
-        rule = KindRule(partial(judge_by_rule, answers), needs_spec=False, decides_alone=True)
+        rule = KindRule(partial(evaluate_by_rule, answers), needs_spec=False, decides_alone=True)
     gap = None if obj.deleting else _why_status_is_old(obj, rule, past)
     result = _apply_rule(obj, rule, gap, past)
     probes = read_probes(obj)
@@ -112,11 +112,11 @@ def evaluate(
     if not children and not dependents:
         return view
     kept = [msgspec.structs.replace(dependent, deleting=False) for dependent in dependents]
-    whole = aggregate(view, [*children, *kept])
-    if whole.settled is settled:
-        return whole
+    tree = aggregate(view, [*children, *kept])
+    if tree.settled is settled:
+        return tree
     reconciled = _reconciled_generation(obj, past, settled=False)
-    return msgspec.structs.replace(whole, reconciled_generation=reconciled)
+    return msgspec.structs.replace(tree, reconciled_generation=reconciled)
 
 
 def _why_status_is_old(obj: CheckedObject, rule: KindRule, past: Past | None) -> Reason | None:
@@ -290,7 +290,7 @@ def _add_declared_conditions(obj: CheckedObject, result: KindResult) -> KindResu
 def _find_current_failures(obj: CheckedObject, *, everywhere: bool) -> list[Reason]:
     """Return Stalled and Failed whose own observedGeneration is the current generation.
 
-    everywhere  look in all standard places, not only in status
+    everywhere  look in all standard sections, not only in status
 
     They count even while status.observedGeneration is behind: Flux raises it only on success.
     """

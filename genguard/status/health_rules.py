@@ -113,11 +113,11 @@ class HealthRules:
 
 def _find(rules: Mapping[tuple[str, str], HealthRule], group: str, kind: str) -> HealthRule | None:
     """Return the rule for a kind, else for its group, else for the nearest domain above it."""
-    places = [(group, kind), (group, "")]
+    candidates = [(group, kind), (group, "")]
     domain = group
     while domain := domain.partition(".")[2]:
-        places += [(f"{_EVERY}{domain}", kind), (f"{_EVERY}{domain}", "")]
-    return next((rules[place] for place in places if place in rules), None)
+        candidates += [(f"{_EVERY}{domain}", kind), (f"{_EVERY}{domain}", "")]
+    return next((rules[candidate] for candidate in candidates if candidate in rules), None)
 
 
 def parse_rules(document: Any, source: str) -> tuple[HealthRule, ...]:
@@ -146,10 +146,10 @@ def distinct(rules: Iterable[HealthRule]) -> tuple[HealthRule, ...]:
 def _list_of(document: Any) -> list[Any]:
     if isinstance(document, Mapping):
         spec = document.get("spec")
-        for place in (document, spec if isinstance(spec, Mapping) else {}):
+        for candidate in (document, spec if isinstance(spec, Mapping) else {}):
             for key in LISTS:
-                if isinstance(place.get(key), list):
-                    return place[key]  # type: ignore[no-any-return]  # a list: just checked
+                if isinstance(candidate.get(key), list):
+                    return candidate[key]  # type: ignore[no-any-return]  # a list: just checked
     raise BadRuleError(f"no list `{LISTS[0]}` (or `{LISTS[1]}`, as Flux calls it)")
 
 
@@ -184,7 +184,7 @@ def _parse_kind(item: Mapping[Any, Any], path: str) -> tuple[str, str]:
         raise BadRuleError(f"{path}.kind: not a text")
     group = version.rpartition("/")[0]
     if (group, kind) in KINDS or "." not in group:
-        message = "built in, and judged by genguard itself: remove this rule"
+        message = "built in, and evaluated by genguard itself: remove this rule"
         raise BadRuleError(f"{path}: {kind or 'this group'} of {version} is {message}")
     return group, kind
 
@@ -199,7 +199,7 @@ def _parse_expression(text: Any, name: str) -> str:
     return text
 
 
-def judge_by_rule(answers: RuleAnswers, obj: CheckedObject) -> KindResult:
+def evaluate_by_rule(answers: RuleAnswers, obj: CheckedObject) -> KindResult:
     """Return the result of a rule from the answers of its expressions.
 
     The first of inProgress, failed and current that is true decides. Where none is, or one of them
@@ -209,7 +209,7 @@ def judge_by_rule(answers: RuleAnswers, obj: CheckedObject) -> KindResult:
     """
     values = answers.values
     if not values:
-        why = remark("its rule", have="not evaluated", note="judged by its conditions instead")
+        why = remark("its rule", have="not evaluated", note="evaluated by its conditions instead")
         result = evaluate_generic(obj)
         return result._replace(reasons=(*result.reasons, why))
     deciding = (key for key in _FLUX if values.get(key, False) in (True, NoAnswer.ERROR))

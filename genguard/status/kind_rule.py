@@ -30,7 +30,7 @@ NOTHING_BLOCKS = KindResult()
 
 
 class KindRule(NamedTuple):
-    """How the objects of one kind are evaluated; kinds/judged.yaml says it in words."""
+    """How the objects of one kind are evaluated; kinds/evaluated.yaml says it in words."""
 
     evaluate: Callable[[CheckedObject], KindResult]
     always_observed: bool = False

@@ -10,7 +10,7 @@ another one for another image, whatever the restartPolicy (kuberuntime_manager.g
 So it is remembered which image spec asked for when a container was first seen. A container is old
 when spec asks for another image now and status does not show that image.
 
-Not judged: containers without an ID (kwok), init containers that run to their end, and pods that
+Not evaluated: containers without an ID (kwok), init containers that run to their end, and pods that
 were not seen before the change. For these only the kubelet's own words count.
 """
 
@@ -75,11 +75,11 @@ def canonical_image(reference: str) -> str:
     name, _, digest = reference.partition("@")
     if digest:
         return f"@{digest}"
-    place, slash, rest = name.partition("/")
+    host, slash, rest = name.partition("/")
     is_registry = bool(slash) and (
-        place == "localhost" or place != place.lower() or "." in place or ":" in place
+        host == "localhost" or host != host.lower() or "." in host or ":" in host
     )
-    registry, path = (place, rest) if is_registry else ("docker.io", name)
+    registry, path = (host, rest) if is_registry else ("docker.io", name)
     if registry == "index.docker.io":
         registry = "docker.io"
     if registry == "docker.io" and "/" not in path:

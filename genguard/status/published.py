@@ -84,7 +84,7 @@ def _owned_conditions(entry: Any) -> Iterator[tuple[str, list[str]]]:
 def without_published(document: Document) -> Document:
     """Return an object without the conditions that this verb wrote.
 
-    They must not count when the object is judged: a Ready=False would keep itself for ever, and
+    They must not count when the object is evaluated: a Ready=False would keep itself for ever, and
     our write would look as if the controller had acted. Without any it is the same object.
     """
     mine = {name for name, owners in read_owners(document).items() if owners.is_mine}

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from genguard.formats.documents import load_document
-from genguard.status.assessment import Judge
+from genguard.status.assessment import AskRules
 from genguard.status.evaluate import evaluate
 from genguard.status.health_rules import BadRuleError, HealthRule, Key, distinct, parse_rules
 from genguard.status.trees import group_and_kind
@@ -36,11 +36,11 @@ class Case(NamedTuple):
         """Group and kind of the object."""
         return group_and_kind(self.object)
 
-    def differences(self, judge: Judge, at: float) -> list[str]:
+    def differences(self, ask_rules: AskRules, at: float) -> list[str]:
         """Return what differs from what is expected, in words; [] when the case passes."""
-        view = evaluate(self.object, answers=judge(self.object), at=at)
+        view = evaluate(self.object, answers=ask_rules(self.object), at=at)
         given = {
-            "verdict": verdict(view),
+            "result": result(view),
             "ready": view.ready,
             "settled": view.settled,
             "health": view.health.value,
@@ -54,7 +54,7 @@ class Case(NamedTuple):
         return [*wrong, *map(str, view.reasons)] if wrong else []
 
 
-def verdict(view: StatusView) -> str:
+def result(view: StatusView) -> str:
     """`current`, `inProgress` or `failed`, as Flux would call it."""
     if view.failed:
         return Key.FAILED.value
@@ -79,7 +79,7 @@ def _parse_case(item: Any, path: str) -> Case:
     if not isinstance(document, Mapping) or not all(group_and_kind(document)):
         raise BadRuleError(f"{path}.object: not an object with apiVersion and kind")
     if expect in _WORDS:
-        expect = {"verdict": expect}
+        expect = {"result": expect}
     try:
         msgspec.convert(expect, _Expected)
     except msgspec.ValidationError as error:
@@ -90,7 +90,7 @@ def _parse_case(item: Any, path: str) -> Case:
 
 
 class _Expected(msgspec.Struct, forbid_unknown_fields=True):
-    verdict: Literal["current", "inProgress", "failed"] | None = None
+    result: Literal["current", "inProgress", "failed"] | None = None
     ready: bool | None = None
     settled: bool | None = None
     health: Health | None = None

@@ -4,7 +4,7 @@ Reads    the fields ready, isReady, isSettled, settled and health, and the condi
          Converged, Health and Healthy, of `status`, `status.meta` and `metadata.status`.
 Result   what each of them says, and a reason for each that does not say yes.
 Relies   on status.observedGeneration, which evaluate() checks first: fields have no generation of
-         their own. A field that several places have counts in the first of them.
+         their own. A field that several sections have counts in the first of them.
 Source   Improve .status, "Standardizing Conditions", "Standardizing Fields" and "Location". `ready`
          is the name of the field under "Location", `isReady` the one under "Standardizing Fields";
          `settled` is by analogy. Converged is named as what Health may be derived from, Healthy is
@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 from genguard.generation.flipped_conditions import REASON as FLIPPED
 from genguard.objects.fields import ABSENT, get, items
 from genguard.objects.observed import generation_number
-from genguard.status.checked_object import CheckedObject, Condition, Conditions, Places
+from genguard.status.checked_object import CheckedObject, Condition, Conditions, Sections
 from genguard.status.view import Blocks, Health, Reason, remark, short_word, type_word
 
 _READY: Final = {"ready": False, "isReady": True}
@@ -53,13 +53,13 @@ class Flags(NamedTuple):
         return self.said and not self.reasons
 
 
-def current_places(obj: CheckedObject, places: Places) -> tuple[Places, list[Reason]]:
-    """Return the places that are about this generation, and a reason for each other one.
+def current_sections(obj: CheckedObject, sections: Sections) -> tuple[Sections, list[Reason]]:
+    """Return the sections that are about this generation, and a reason for each other one.
 
     `status` is always among the former: evaluate() compares its observedGeneration before.
     """
     kept, reasons = [], []
-    for path, part in places:
+    for path, part in sections:
         observed = ABSENT if path == "status" else part.get("observedGeneration", ABSENT)
         number = generation_number(observed)
         if observed is ABSENT or obj.generation is None or number == obj.generation:
@@ -70,19 +70,19 @@ def current_places(obj: CheckedObject, places: Places) -> tuple[Places, list[Rea
     return kept, reasons
 
 
-def read_ready(places: Places) -> Flags:
+def read_ready(sections: Sections) -> Flags:
     """Read the fields `ready` and `isReady`."""
-    return _read_flags(places, _READY, Blocks.BOTH)
+    return _read_flags(sections, _READY, Blocks.BOTH)
 
 
-def read_settled(obj: CheckedObject, conditions: Conditions, places: Places) -> Flags:
+def read_settled(obj: CheckedObject, conditions: Conditions, sections: Sections) -> Flags:
     """Read the fields `settled` and `isSettled` and the conditions Settled and Converged."""
-    flags = _read_flags(places, _SETTLED, Blocks.SETTLED)
+    flags = _read_flags(sections, _SETTLED, Blocks.SETTLED)
     said, reasons = flags.said, list(flags.reasons)
     for found in filter(None, map(conditions.get, _SETTLED_TYPES)):
         if found.status == "False" and found.reason == FLIPPED:
             # Written by --flip-status, beside Ready=Unknown. A controller that only knows Ready
-            # never turns it back.
+            # never takes it back.
             continue
         said = True
         if found.stale(obj.generation):
@@ -92,11 +92,11 @@ def read_settled(obj: CheckedObject, conditions: Conditions, places: Places) -> 
     return Flags(said, tuple(reasons), flags.remarks)
 
 
-def _read_flags(places: Places, names: dict[str, bool], blocks: Blocks) -> Flags:
+def _read_flags(sections: Sections, names: dict[str, bool], blocks: Blocks) -> Flags:
     said = False
     reasons: list[Reason] = []
     remarks: list[Reason] = []
-    for path, value, is_strict in _fields(places, names):
+    for path, value, is_strict in _fields(sections, names):
         word = value.capitalize() if isinstance(value, str) else value
         if word is True or word == "True":
             said = True
@@ -111,17 +111,17 @@ def _read_flags(places: Places, names: dict[str, bool], blocks: Blocks) -> Flags
     return Flags(said, tuple(reasons), tuple(remarks))
 
 
-def _fields(places: Places, names: dict[str, bool]) -> Iterator[tuple[str, Any, bool]]:
-    """Yield path, value and strictness of each name, from the first place that has it."""
+def _fields(sections: Sections, names: dict[str, bool]) -> Iterator[tuple[str, Any, bool]]:
+    """Yield path, value and strictness of each name, from the first section that has it."""
     for name, is_strict in names.items():
-        for path, part in places:
+        for path, part in sections:
             if name in part:
                 yield f"{path}.{name}", part[name], is_strict
                 break
 
 
 def read_health(
-    obj: CheckedObject, conditions: Conditions, places: Places, red: Blocks
+    obj: CheckedObject, conditions: Conditions, sections: Sections, red: Blocks
 ) -> tuple[Health | None, list[Reason]]:
     """Read the field `health` and the conditions Health and Healthy.
 
@@ -137,7 +137,7 @@ def read_health(
     said: list[Health] = []
     reasons: list[Reason] = []
     found: list[tuple[str, Any, Health | None, str]] = []
-    for path, value, _ in _fields(places, dict.fromkeys(_HEALTH, False)):
+    for path, value, _ in _fields(sections, dict.fromkeys(_HEALTH, False)):
         note = "not known yet" if value is None else ""
         found.append((path, value, _colour(value), note))
     for condition in filter(None, map(conditions.get, _HEALTH_TYPES)):
@@ -162,12 +162,12 @@ def _colour(value: Any) -> Health | None:
     return _COLOURS.get(value.lower()) if isinstance(value, str) else None
 
 
-def read_progress(places: Places) -> tuple[str, float] | None:
+def read_progress(sections: Sections) -> tuple[str, float] | None:
     """Return path and share of a `progress` such as `45%`; None for anything else.
 
     A number may be a share or a percentage: 1 is both the beginning and the end. So it is not read.
     """
-    for path, value, _ in _fields(places, {"progress": False}):
+    for path, value, _ in _fields(sections, {"progress": False}):
         found = _PER_CENT.fullmatch(value) if isinstance(value, str) else None
         if found is not None:
             return path, min(1.0, round(float(found[1]) / 100, 2))
@@ -201,7 +201,7 @@ _UNPROBED: Final = Probes()
 def read_probes(obj: CheckedObject) -> Probes:
     """Return what probes say. A malformed condition says nothing; the first of two counts."""
     found: dict[str, Condition] = {}
-    for path, part in obj.places:
+    for path, part in obj.sections:
         for item in items(part.get("conditions")):
             name = get(item, "type")
             if isinstance(name, str) and name in _TYPES and name not in found:

@@ -145,7 +145,7 @@ class Tracking:
             self._later.pop(uid, None)
             self._put(uid, found.state, None)
 
-    def settle(self, at: float) -> None:
+    def advance(self, at: float) -> None:
         """Believe the status of objects whose controllers had GRACE_SECONDS to change it."""
         for uid, (due, state) in list(self._later.items()):
             if due > at:

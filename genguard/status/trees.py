@@ -18,7 +18,7 @@ from msgspec import structs
 
 from genguard.generation.table import load_rows
 from genguard.objects.fields import ABSENT, get, items, text
-from genguard.status.assessment import Assessment, Judge, assess, judge_nothing
+from genguard.status.assessment import AskRules, Assessment, ask_no_rules, assess
 from genguard.status.evaluate import evaluate
 from genguard.status.view import Health, Past, Reason, StatusView
 
@@ -71,13 +71,13 @@ class Dependents(NamedTuple):
     def of(cls, documents: Sequence[Mapping[str, Any]]) -> Self:
         """Read every annotation; without any, nothing more is done."""
         named = {n: found for n, found in enumerate(map(read_dependents, documents)) if found}
-        places = dict(_places(documents)) if named else {}
+        locations = dict(_locations(documents)) if named else {}
         made = cls({n: [] for n in named}, {n: [] for n in named})
         pairs = ((index, dependent) for index, found in named.items() for dependent in found)
         for index, dependent in pairs:
             namespace = text(get(documents[index], "metadata", "namespace"))
             where = dependent.group, dependent.kind.lower(), dependent.name
-            other = places.get((namespace, *where), places.get(("", *where)))
+            other = locations.get((namespace, *where), locations.get(("", *where)))
             if other is None:
                 made.missing[index].append(_absent(dependent, namespace))
             else:
@@ -85,7 +85,7 @@ class Dependents(NamedTuple):
         return made
 
 
-def _places(
+def _locations(
     documents: Sequence[Mapping[str, Any]],
 ) -> Iterator[tuple[tuple[str, str, str, str], int]]:
     for index, document in enumerate(documents):
@@ -170,14 +170,14 @@ def build_trees(
     past: Callable[[str], Past | None] = lambda _: None,
     *,
     at: float,
-    judge: Judge = judge_nothing,
+    ask_rules: AskRules = ask_no_rules,
 ) -> tuple[Node, ...]:
     """Build the trees of all documents, in their order. Children are sorted by kind and name.
 
     shown  uids of the objects to show; one below another of them appears only there. None: all.
     past   returns what is known from earlier writes of the object with a uid.
     at     now, in Unix seconds.
-    judge  evaluates rules in CEL.
+    ask_rules  evaluates rules in CEL.
     """
     dependents = Dependents.of(documents)
     parents = _find_parents(documents, dependents.known)
@@ -196,8 +196,10 @@ def build_trees(
         others = [views[needed] for needed in depended if needed in views]
         others += dependents.missing.get(index, ())
         children = sorted(found.values(), key=_BY_NAME)
-        judged = assess(document, past(read_uid(document)), owned, others, at=at, judge=judge)
-        nodes[index], views[index] = Node(judged, tuple(children)), judged.view
+        assessed = assess(
+            document, past(read_uid(document)), owned, others, at=at, ask_rules=ask_rules
+        )
+        nodes[index], views[index] = Node(assessed, tuple(children)), assessed.view
     return tuple(nodes[index] for index in sorted(nodes) if index in placed)
 
 
@@ -243,7 +245,7 @@ def _order_of_evaluation(
 ) -> list[int]:
     """Return the indexes, each after all that its answer needs.
 
-    In a circle of objects that depend on each other, the last one is judged without the first.
+    In a circle of objects that depend on each other, the last one is evaluated without the first.
     """
     found: dict[int, None] = {}
     entered: set[int] = set()

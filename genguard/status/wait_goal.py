@@ -28,8 +28,8 @@ _CONDITION: Final = re.compile(r"condition=([^=]+)(?:=(.*))?", re.DOTALL)
 _NUMBERED: Final = re.compile(r"reconciled=([0-9]{1,18})")
 _MOST_FINALIZERS: Final = 3
 _FAILURE_CONDITIONS: Final = frozenset(
-    f"{place}.conditions[{name}]"
-    for place in ("status", "status.meta", "metadata.status")
+    f"{section}.conditions[{name}]"
+    for section in ("status", "status.meta", "metadata.status")
     for name in ("Stalled", "Failed")
 )
 
@@ -243,8 +243,8 @@ def _find_condition(assessment: Assessment, name: str) -> Any:
 
 def _observed_at(assessment: Assessment, condition: Any) -> int | None:
     """Return the generation that a condition is about, else that of the whole status."""
-    for place in (condition, get(assessment.document, "status")):
-        observed = get(place, "observedGeneration")
+    for section in (condition, get(assessment.document, "status")):
+        observed = get(section, "observedGeneration")
         if isinstance(observed, int):
             return observed
     return None

@@ -25,8 +25,8 @@ _OBSERVED: Final = "observedGeneration"
 _RANKS: Final = list(Severity)
 
 Recording = FakeApiServer | Path | str | Iterable[bytes]
-"""A fake API server, whose log is judged; a file that `genguard serve --record` has written, or an
-audit log; or its lines."""
+"""A fake API server, whose log is examined; a file of `genguard serve --record`, or an audit log;
+or its lines."""
 
 
 class NotConvergedError(AssertionError):
@@ -219,7 +219,7 @@ def assert_no_loop(
 ) -> None:
     """Assert that genguard's detectors find nothing in what was written.
 
-    recording  a fake API server, whose log is judged; a file that `genguard serve --record` has
+    recording  a fake API server, whose log is examined; a file that `genguard serve --record` has
                written, or an audit log; or the lines of such a file
     at_least   `info`, `warning` or `critical`: what is less severe is no failure
     ignore     names of detectors, such as `spec-fight`: docs/findings.md lists them
@@ -272,6 +272,6 @@ def _replay(lines: Iterable[Line], name: str, replay: Replay) -> tuple[Finding, 
     if replay.is_empty:
         raise ValueError(f"{name}: nothing was written")
     if replay.is_blind:
-        reasons = [entry["message"] for entry in replay.summary()["notJudged"]]
+        reasons = [entry["message"] for entry in replay.summary()["notExamined"]]
         raise ValueError(f"{name}: {'; '.join(reasons)}")
     return tuple(msgspec.convert(finding, Finding) for finding in replay.findings())

@@ -389,7 +389,7 @@ class Cluster:
         """Store what an update or a patch asks for."""
         resource, old = target.resource, stored.document
         resets = document["metadata"].get("managedFields") in ([], [{}])
-        warnings = self._settle(target, old, document, call)
+        warnings = self._complete(target, old, document, call)
         document = prepare_update(resource, target.subresource, old, document)
         before = find_leaves(resource.shape, old)
         writer = self._manager(target, call, document)
@@ -397,7 +397,7 @@ class Cluster:
         owned = after_update(owned, writer, before, find_leaves(resource.shape, document))
         return self._put(target, stored, document, owned, call, warnings=warnings)
 
-    def _settle(self, target: Target, old: Document, document: Document, call: Call) -> list[str]:
+    def _complete(self, target: Target, old: Document, document: Document, call: Call) -> list[str]:
         """Check what a client sends against what is stored, and complete it; return warnings."""
         resource, metadata = target.resource, document["metadata"]
         if resource.namespaced and metadata.setdefault("namespace", target.namespace) != (
@@ -516,7 +516,7 @@ class Cluster:
             return self._create_applied(target, applied, call)
         old = stored.document
         sent = copy.deepcopy(applied)
-        warnings = self._settle_applied(target, old, applied, call)
+        warnings = self._complete_applied(target, old, applied, call)
         writer = self._manager(target, call, applied, "Apply")
         leaves = find_leaves(resource.shape, applied)
         clashes = find_conflicts(stored.owned, writer, find_leaves(resource.shape, old), leaves)
@@ -528,12 +528,12 @@ class Cluster:
         document = prepare_update(resource, target.subresource, old, merged)
         return self._put(target, stored, document, owned, call, warnings=warnings)
 
-    def _settle_applied(
+    def _complete_applied(
         self, target: Target, old: Document, applied: Document, call: Call
     ) -> list[str]:
         """Check what is applied against what is stored; it is not completed with defaults."""
         draft = copy.deepcopy(applied)
-        warnings = self._settle(target, old, draft, call)
+        warnings = self._complete(target, old, draft, call)
         for name in ("resourceVersion", "uid", "managedFields"):
             applied["metadata"].pop(name, None)
         resource = target.resource

@@ -59,7 +59,7 @@ def strategic_merge_patch(shape: Shape, document: Any, patch: Any) -> Any:
             _merge_field(shape, merged, name, value)
     for name, value in patch.items():
         if isinstance(value, list):
-            _follow_directive(shape, merged, name, value)
+            _apply_directive(shape, merged, name, value)
     return merged
 
 
@@ -77,7 +77,7 @@ def _merge_field(shape: Shape, merged: dict[str, Any], name: str, value: Any) ->
         merged[name] = strategic_merge_patch(inner, merged.get(name), value)
 
 
-def _follow_directive(shape: Shape, merged: dict[str, Any], name: str, value: list[Any]) -> None:
+def _apply_directive(shape: Shape, merged: dict[str, Any], name: str, value: list[Any]) -> None:
     """Remove values of a list, or put its items into an order, in place."""
     if name.startswith(_DELETE_VALUES):
         field = name.removeprefix(_DELETE_VALUES)
@@ -100,11 +100,11 @@ def _merge_list(shape: Shape, current: Any, patch: list[Any]) -> list[Any]:
     for entry in patch:
         if not isinstance(entry, dict) or key not in entry:
             raise bad_request(f"map: {entry!r} does not contain declared merge key: {key}")
-        places = [at for at, item in enumerate(items) if item.get(key) == entry[key]]
+        indexes = [at for at, item in enumerate(items) if item.get(key) == entry[key]]
         if entry.get(_DIRECTIVE) == "delete":
-            items = [item for at, item in enumerate(items) if at not in places]
-        elif places:
-            items[places[0]] = strategic_merge_patch(shape.item(), items[places[0]], entry)
+            items = [item for at, item in enumerate(items) if at not in indexes]
+        elif indexes:
+            items[indexes[0]] = strategic_merge_patch(shape.item(), items[indexes[0]], entry)
         else:
             items.append(strategic_merge_patch(shape.item(), {}, entry))
     return items

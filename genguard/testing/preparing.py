@@ -254,10 +254,10 @@ def take_scale(resource: Resource, old: Mapping[str, Any], scale: Mapping[str, A
         raise invalid_object("Scale", old["metadata"]["name"], [cause], "autoscaling")
     new = copy.deepcopy(dict(old))
     *parents, last = (paths.spec_replicas if paths else "").strip(".").split(".")
-    place = new
+    parent = new
     for name in parents:
-        place = place.setdefault(name, {})
-    place[last] = wanted
+        parent = parent.setdefault(name, {})
+    parent[last] = wanted
     return new
 
 

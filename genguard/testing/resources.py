@@ -69,8 +69,8 @@ class Resource:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
-    def place(self) -> tuple[str, str, str]:
-        """Its place in the paths of the API."""
+    def api_path(self) -> tuple[str, str, str]:
+        """Its group, version and plural, as in the paths of the API."""
         return self.group, self.version, self.plural
 
     @property
@@ -119,7 +119,7 @@ class Catalogue:
         self._table: Final = table
         self._custom: Final[dict[str, tuple[CustomResource, ...]]] = {}
         served = [each for row in table.rows if table.serves(row) for each in _built_in(row, table)]
-        self._found = {resource.place: resource for resource in served}
+        self._found = {resource.api_path: resource for resource in served}
         self.engine = Engine(table, CustomResources(()))
 
     @property
@@ -142,13 +142,15 @@ class Catalogue:
     ) -> None:
         """Serve other resources of a definition, all at once: threads read while it changes."""
         gone = {(old.group, old.version, old.resource) for old in self._custom.get(name, ())}
-        kept = {place: resource for place, resource in self._found.items() if place not in gone}
-        self._found = {**kept, **{resource.place: resource for resource in declared}}
+        kept = {
+            api_path: resource for api_path, resource in self._found.items() if api_path not in gone
+        }
+        self._found = {**kept, **{resource.api_path: resource for resource in declared}}
         self._custom[name] = known
         self.engine = Engine(self._table, CustomResources(self.custom))
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
-        """Return a resource by its place in the paths of the API."""
+        """Return a resource by its group, version and plural."""
         return self._found.get((group, version, plural))
 
     def named(self, name: str) -> Resource | None:

@@ -403,10 +403,10 @@ class _Connection(BaseHTTPRequestHandler):
             marked = _bookmark(target.resource, version)
             marked["metadata"]["annotations"] = {_INITIAL_END: "true"}
             sent.append(("BOOKMARK", marked))
-        followed = self._follow(target, version, matches, seconds, marks=marks)
-        return itertools.chain([sent], followed)
+        streamed = self._stream(target, version, matches, seconds, marks=marks)
+        return itertools.chain([sent], streamed)
 
-    def _follow(
+    def _stream(
         self, target: Target, version: int, matches: Match, seconds: float, *, marks: bool
     ) -> Iterator[list[_Shown]]:
         """Yield changes until the time of the watch is over or the server stops."""

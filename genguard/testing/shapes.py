@@ -60,7 +60,7 @@ def load_builtin_defaults() -> dict[str, dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class BuiltIn:
-    """A place in a built-in kind.
+    """A part of a built-in kind.
 
     list_type  how a list merges
     keys       the fields that tell the items of a list apart, where the list is a map
@@ -128,7 +128,7 @@ _OBJECT_FIELDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A place in a custom resource, as the schema of its version declares it; see BuiltIn."""
+    """A part of a custom resource, as the schema of its version declares it; see BuiltIn."""
 
     schema: Mapping[str, Any]
     is_object: bool = False
@@ -175,10 +175,10 @@ class Declared:
 
 
 Shape = BuiltIn | Declared
-"""What is known of one place in an object."""
+"""What is known of one part of an object."""
 
 ANYTHING: Final = Declared({"x-kubernetes-preserve-unknown-fields": True})
-"""A place of which nothing is known: every field is kept, lists are replaced."""
+"""A part of which nothing is known: every field is kept, lists are replaced."""
 
 
 def builtin_shape(group: str, version: str, kind: str) -> Shape:

@@ -101,14 +101,14 @@ def status_as_reported(document: Mapping[str, Any], *, status: bool) -> dict[str
         isinstance(condition, dict) for condition in conditions
     ):
         # A merge patch replaces a list as a whole.
-        whole = [
+        complete = [
             {**condition, _OBSERVED: generation}
             if cleared(condition.get(_OBSERVED, ABSENT))
             else condition
             for condition in conditions
         ]
-        if whole != conditions:
-            changed["conditions"] = whole
+        if complete != conditions:
+            changed["conditions"] = complete
     return {"status": changed} if changed else {}
 
 
@@ -219,7 +219,7 @@ class Passes:
         self._positions: Final = positions
         self._last: Final = max(positions, default=0)
         self._open: list[_Pass] = []
-        self.whole: Final[Counter[str]] = Counter()  # by subresource
+        self.complete: Final[Counter[str]] = Counter()  # by subresource
         self.broken = 0  # an observer was not reached, or the write was denied
         self.mixed = 0  # views of simultaneous writes that could not be told apart
 
@@ -260,7 +260,7 @@ class Passes:
     def _end(self, ended: _Pass) -> None:
         self._open = [each for each in self._open if each is not ended]
         if ended.seen == len(self._positions):
-            self.whole[ended.view.subresource] += 1
+            self.complete[ended.view.subresource] += 1
         else:
             self.broken += 1
 
@@ -298,11 +298,11 @@ class Watch:
     @property
     def is_enough(self) -> bool:
         """Whether enough complete writes were seen."""
-        whole = self.passes.whole
+        complete = self.passes.complete
         if self._writes is not None:
-            return whole.total() >= self._writes
+            return complete.total() >= self._writes
         return self.is_poked and all(
-            whole[subresource] for subresource in self.plan.traced.subresources
+            complete[subresource] for subresource in self.plan.traced.subresources
         )
 
     @property
@@ -313,9 +313,9 @@ class Watch:
 
     def unseen(self) -> list[str]:
         """Return the configurations that no pair of views enclosed in any write."""
-        judged = {name for names in self.rows for name in names}
+        enclosed = {name for names in self.rows for name in names}
         names = [candidate.configuration for candidate in self.plan.candidates]
-        return [name for name in names if name not in judged]
+        return [name for name in names if name not in enclosed]
 
     def _add(self, step: Step) -> None:
         """Count what changed between the two views of a step."""

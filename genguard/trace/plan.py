@@ -121,8 +121,8 @@ def make_plan(documents: Sequence[Mapping[str, Any]], traced: Traced, run: str) 
     waiting: list[Candidate] = []
     for candidate in found:
         waiting.append(candidate)
-        following = next((name for name in names if name > candidate.configuration), None)
-        observer = between(candidate.configuration, following, run)
+        successor = next((name for name in names if name > candidate.configuration), None)
+        observer = between(candidate.configuration, successor, run)
         if observer is not None:
             slots.append(Slot(tuple(waiting), observer))
             waiting = []

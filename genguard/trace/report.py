@@ -30,7 +30,7 @@ def make_report(watch: Watch, changed: list[str], *, values: bool) -> dict[str, 
     traced, passes = watch.plan.traced, watch.passes
     hooks = {candidate.configuration: candidate.webhooks for candidate in watch.plan.candidates}
     rows = sorted(watch.rows.items(), key=lambda item: item[0])
-    culprits = [*_requesters(watch), *_culprits(rows, hooks, settled=not changed)]
+    culprits = [*_requesters(watch), *_culprits(rows, hooks, unchanged=not changed)]
     verdict = TraceConclusion.NOT_CLOBBERED if watch.carried else TraceConclusion.NOT_SHOWN
     return {
         "type": "trace",
@@ -44,7 +44,7 @@ def make_report(watch: Watch, changed: list[str], *, values: bool) -> dict[str, 
             "uid": traced.uid,
         },
         "writes": {
-            "whole": passes.whole.total(),
+            "complete": passes.complete.total(),
             "incomplete": passes.broken,
             "mixed": passes.mixed,
         },
@@ -111,15 +111,15 @@ def _requesters(watch: Watch) -> list[dict[str, Any]]:
 
 
 def _culprits(
-    rows: list[tuple[tuple[str, ...], Row]], hooks: Any, *, settled: bool
+    rows: list[tuple[tuple[str, ...], Row]], hooks: Any, *, unchanged: bool
 ) -> list[dict[str, Any]]:
     """Webhooks that lost an observedGeneration.
 
     Certain if no other webhook was called between the two views and no configuration changed
-    during the trace (`settled`).
+    during the trace (`unchanged`).
     """
     found = []
-    sure = "certain" if settled else "likely"
+    sure = "certain" if unchanged else "likely"
     for names, row in rows:
         paths = sorted({key.pointer for key in row.clobbers})
         for name in names if paths else ():
@@ -146,7 +146,7 @@ def _called(webhooks: Any, row: Row) -> list[str]:
 def as_table(report: dict[str, Any], plan: Plan) -> list[TableRow]:
     """Return the report as rows for people: configurations in call order, fields, verdict."""
     writes = report["writes"]
-    head = f"{plan.traced}: {writes['whole']} writes seen from end to end"
+    head = f"{plan.traced}: {writes['complete']} writes seen from end to end"
     if writes["incomplete"]:
         head += f", {writes['incomplete']} incomplete (denied, or an observer was not reached)"
     if writes["mixed"]:

@@ -118,7 +118,7 @@ def test_a_server_to_compare_with_has_nothing_of_detection_in_it() -> None:
 
 def test_a_wrong_answer_ends_the_run() -> None:
     floor = servers_named(["floor"])[0]
-    pretender = Server("pretender", "", floor.command, Answers.JUDGED)
+    pretender = Server("pretender", "", floor.command, Answers.COUNTED)
     with pytest.raises(WrongAnswersError, match="uid"):
         run_rounds([pretender], (), TINY, lambda _: None)
 

@@ -1,7 +1,7 @@
 """Recorded reviews with canaries planted wherever an object holds what is nobody else's business.
 
 A canary is a word and no sentence: what is told of an object at all is told in short words, so one
-that got through would be seen. Its end names the place it was planted in. What judgement goes by
+that got through would be seen. Its end names the place it was planted in. What examination goes by
 is left as it was (_MEANT), so that every rule and detector acts as it did in the recording.
 """
 

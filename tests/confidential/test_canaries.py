@@ -1,7 +1,7 @@
 """No content of an object is told anywhere: canaries in, none out.
 
 What may be told: names (of objects, namespaces, users, webhooks, field managers, conditions), paths
-of fields, generations, counts, times, words that Kubernetes defines for judging (a phase, a
+of fields, generations, counts, times, words that Kubernetes defines for examining (a phase, a
 condition's status and reason); of values that were written numbers, booleans and such words. The
 store that replicas share holds the values of the fields that `--restore` names, and may hold names
 by which items of a list are told apart. In a path, a key of a map is a field's name like any other.
@@ -39,7 +39,7 @@ from tests.confidential.planted import (
 from tests.controlplane.client import wait_until
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.genguard import Genguard
-from tests.scenarios.judging import expectations
+from tests.scenarios.expecting import expectations
 from tests.scenarios.recording import DEFINITIONS
 from tests.store.alertmanager import Alertmanager
 from tests.store.proxy import Proxy
@@ -134,7 +134,7 @@ def told_by(guard: Genguard, told: Told, *unknown: str) -> None:
         told.add(path, text)
     for path, page in pages(guard):
         told.add(path, page)
-    told.add("/api/news", guard.ops("/api/news")[1])
+    told.add("/api/changes", guard.ops("/api/changes")[1])
     found = findings(guard)
     expected = expectations()
     assert {one["detector"] for one in found} >= {

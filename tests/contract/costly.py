@@ -1,4 +1,4 @@
-"""Small bodies of many values: less than 512 KiB each, and costly to judge or to compare."""
+"""Small bodies of many values: less than 512 KiB each, and costly to examine or to compare."""
 
 import json
 from collections.abc import Callable
@@ -181,4 +181,4 @@ COSTLY: Final[dict[str, Callable[[int], list[Request]]]] = {
 NEARLY_LARGE: Final[dict[str, Callable[[int], list[Request]]]] = {
     "keys, nearly too many": partial(_keys, count=970)
 }
-"""As many values as the event loop judges itself; of all bodies above these cost it most."""
+"""As many values as the event loop examines itself; of all bodies above these cost it most."""

@@ -200,7 +200,7 @@ async def test_headers_without_measure_are_refused_and_not_kept(tmp_path, on_eac
                 bomb = head("POST /mutate HTTP/1.1", [("Host", "x"), *fields])
                 sending = asyncio.ensure_future(wire.send(bomb))
                 status = int((await wire.reader.readuntil(b"\r\n")).split()[1])
-                assert status in (400, 415)  # it asks for nothing that would be judged
+                assert status in (400, 415)  # it asks for nothing that would be examined
                 await close([wire])
                 await asyncio.wait([sending])
                 sending.exception()
@@ -269,7 +269,7 @@ async def test_small_bodies_of_many_values_cost_no_honest_client_its_answer(tmp_
         assert seen.keys() <= {200, 429}
         assert seen[200] > len(COSTLY) * FEW
         shed = [await run.metric(f'genguard_shed_total{{reason="{why}"}}') for why in SHED]
-        assert shed == [0.0, seen[429], 0.0], "none was too late: they are judged apart"
+        assert shed == [0.0, seen[429], 0.0], "none was too late: they are examined apart"
 
 
 SHED = ("late", "large", "reading")

@@ -11,7 +11,7 @@ from genguard.review import review
 from genguard.review_setup import GenerationPatch, ReviewOptions
 from tests.contract.hostile import ALLOWED, CANARY, GOOD, HOSTILE, Hostile
 from tests.contract.service import serving
-from tests.reviews import judge
+from tests.reviews import make_dependencies
 
 
 def check(hostile: Hostile, status: int, body: bytes) -> None:
@@ -30,7 +30,7 @@ def check(hostile: Hostile, status: int, body: bytes) -> None:
 @pytest.mark.parametrize("phase", Phase)
 def test_the_pipeline_answers_it(phase, subtests):
     for hostile in HOSTILE:
-        dependencies = judge(generation_patch=GenerationPatch.ALWAYS)
+        dependencies = make_dependencies(generation_patch=GenerationPatch.ALWAYS)
         with subtests.test(hostile.name):
             reply = review(hostile.body, phase, dependencies, 0.0)
             check(hostile, reply.status, reply.body)

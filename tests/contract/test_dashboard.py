@@ -58,7 +58,7 @@ async def test_every_answer_forbids_what_contents_of_objects_could_do(running, p
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-@pytest.mark.parametrize("path", ["/", "/api/findings", "/metrics", "/api/news"])
+@pytest.mark.parametrize("path", ["/", "/api/findings", "/metrics", "/api/changes"])
 async def test_there_is_nothing_to_change(running, method, path):
     assert (await running.ops(path, method)).status == 405
 
@@ -72,7 +72,7 @@ async def test_without_tokens_another_name_for_this_host_is_refused(running, pat
         assert (await running.ops(open_one, Host="10.1.2.3:8080")).status in (200, 503)
 
 
-@pytest.mark.parametrize("path", [*SHOWN, "/metrics", "/api/news", "/nowhere"])
+@pytest.mark.parametrize("path", [*SHOWN, "/metrics", "/api/changes", "/nowhere"])
 async def test_with_tokens_everything_but_the_probes_takes_one(guarded, path):
     answer = await guarded.ops(path)
     assert answer.status == 401
@@ -130,9 +130,9 @@ async def test_findings_have_the_shape_that_programs_know(running):
 
 
 async def test_a_page_hears_how_many_are_open_and_that_nothing_has_changed(running):
-    news = (await running.ops("/api/news")).json
-    news.pop("moves")  # a machine that stood still for a moment moves the times of what is known
-    assert news == {"turns": 0, "open": {}}
+    changes = (await running.ops("/api/changes")).json
+    changes.pop("objectChanges")  # a machine that stood still moves the times of what is known
+    assert changes == {"findingChanges": 0, "open": {}}
 
 
 async def test_only_so_many_pages_wait_for_their_turn(running):
@@ -157,7 +157,7 @@ async def test_the_ops_port_speaks_tls_where_it_is_told_to(tmp_path):
 
 async def test_what_is_broken_has_json_of_its_own(running):
     found = (await running.ops("/api/broken")).json
-    assert found["verdict"] == "unknown"
+    assert found["state"] == "unknown"
     assert found["notSettled"] == []
     assert (await running.ops("/api/broken?x=1")).status == 400
 

@@ -80,7 +80,7 @@ def test_a_body_of_many_values_is_small_and_yet_a_large_review(name):
 
 
 @pytest.mark.parametrize("name", NEARLY_LARGE)
-def test_a_body_of_nearly_too_many_values_is_judged_on_the_event_loop(name):
+def test_a_body_of_nearly_too_many_values_is_examined_on_the_event_loop(name):
     for _, body in NEARLY_LARGE[name](0):
         limits = Limits()
         assert limits.large_values * 0.95 < count_values(body)
@@ -98,7 +98,7 @@ async def test_of_many_values_the_answer_is_that_of_the_pipeline(tmp_path, name)
 
 
 class Held:
-    """A rule that judges large reviews for as long as it is told to."""
+    """A rule that examines large reviews for as long as it is told to."""
 
     name = "held"
 
@@ -124,7 +124,7 @@ MANY_VALUES = dict(COSTLY["containers resized"](0))["/mutate"]
 @pytest.mark.parametrize(
     "body", [json.dumps(large("CREATE")).encode(), MANY_VALUES], ids=["bytes", "values"]
 )
-async def test_others_are_answered_while_a_large_review_is_judged(running, body):
+async def test_others_are_answered_while_a_large_review_is_examined(running, body):
     rule = hold(running)
     slow = asyncio.create_task(running.post(body))
     await asyncio.to_thread(rule.begun.wait, PATIENCE)

@@ -48,13 +48,13 @@ def series(metrics: Metrics) -> int:
 @table("telemetry/odd_names.yaml", "odd")
 def test_ten_thousand_odd_names_make_no_new_series(case):
     known = CustomResource("example.org", "v1", "widgets", "Widget", StatusSubresource.PRESENT)
-    judging = ReviewSetup(ReviewOptions(custom_resources=(known,)))
-    metrics = Metrics(judging.knows)
+    setup = ReviewSetup(ReviewOptions(custom_resources=(known,)))
+    metrics = Metrics(setup.knows)
     body = json.dumps(make_review(new={}, old={}, **case["odd"])).encode()
     sizes = set()
     for number in range(10_000):
         named = body.replace(b"ODD", b"%d" % number)
-        reply = review(named, Phase.MUTATE, judging.dependencies, 0.0)
+        reply = review(named, Phase.MUTATE, setup.dependencies, 0.0)
         metrics.record(Phase.MUTATE, reply, 0.001, audit_only=False)
         if number in (0, 9_999):
             sizes.add(series(metrics))

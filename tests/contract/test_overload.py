@@ -79,7 +79,7 @@ async def overloaded(run: Running) -> list[Answered]:
     return clients.answers
 
 
-async def test_what_cannot_be_judged_in_time_is_asked_to_come_again(running, logged):
+async def test_what_cannot_be_examined_in_time_is_asked_to_come_again(running, logged):
     answers = await overloaded(running)
     came = Counter(one.status for one in answers)
     assert set(came) == {b"200", b"429"}
@@ -108,7 +108,7 @@ async def test_audit_only_allows_what_it_has_no_time_for(tmp_path, logged):
         assert "skipped" not in (await run.review(clobbered()))["auditAnnotations"]
     text = logged()
     assert text.count("overloaded: reviews are shed") == 1
-    assert "not judged" not in text, "a line a review would make it worse"
+    assert "not examined" not in text, "a line a review would make it worse"
 
 
 async def test_a_pause_alone_sheds_what_came_in_it(running):
@@ -146,7 +146,7 @@ async def test_what_was_shed_of_one_tenant_leaves_the_findings_of_others_alone(r
     assert in_doubt == {"bursting"}
 
 
-async def test_a_lone_review_is_judged_however_long_it_waited(running, logged):
+async def test_a_lone_review_is_examined_however_long_it_waited(running, logged):
     late = await running.connect()
     late.writer.write(http_post(BODY, "/mutate?timeout=1s"))
     time.sleep(1.5)

@@ -31,7 +31,7 @@ OTHER_MINOR = "kube-apiserver-"
 """Before the minor, in the name of the API server of another one than go.mod's."""
 PROGRAMS = {
     "statusviews": MODULE / "statusviews",
-    "healthjudges": MODULE / "healthjudges",
+    "healthtools": MODULE / "healthtools",
     "jsonpatches": MODULE / "jsonpatches",
     "gadgets": MODULE / "gadgets",
     "gowebhook": MODULE.parents[1] / "tools" / "bench" / "gowebhook",

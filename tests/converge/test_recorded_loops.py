@@ -12,13 +12,13 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from genguard.blame.places import place_of_pointer, show
+from genguard.blame.field_paths import path_of_pointer, show
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
 from tests.converge.asked import Asked, asked_in
 from tests.nightly import by_day
 from tests.scenarios.catalogue import Scenario, catalogue
-from tests.scenarios.judging import EXPECTATIONS
+from tests.scenarios.expecting import EXPECTATIONS
 from tests.scenarios.stage import define, disturbed
 from webhook.cli import main
 
@@ -47,7 +47,7 @@ def plane(apiserver: ControlPlane) -> ControlPlane:
     return apiserver
 
 
-def verdict(plane: ControlPlane, namespace: str, *asked: Asked) -> list[dict[str, Any]]:
+def contested(plane: ControlPlane, namespace: str, *asked: Asked) -> list[dict[str, Any]]:
     """What `genguard converge` says of manifests that are applied by the user of the first."""
     flags = ("-n", namespace, f"--kubeconfig={plane.kubeconfig}", "-o", "json")
     who = (f"--as={asked[0].user}", "--as-group=system:masters")
@@ -79,7 +79,7 @@ def test_a_loop_is_predicted_with_its_culprit_and_a_quiet_life_is_no_fight(
     # In a quiet life nobody insists on what is written later.
     asked = [one for one in asked_in(played) if is_loop or not one.is_change]
     with disturbed(plane, played, where):
-        found = [each for one in asked for each in verdict(plane, where, one)]
+        found = [each for one in asked for each in contested(plane, where, one)]
     if is_loop and name not in MISSED:
         assert names_culprit(played, found), found
     else:
@@ -91,12 +91,12 @@ def test_two_who_ask_for_different_values_of_a_field_are_told_so(
     plane: ControlPlane, namespace: NamespaceFactory, name: str
 ) -> None:
     asked = [one for one in asked_in(APPLYING[name]) if one.is_change]
-    found = fights(verdict(plane, namespace(plane), *asked))
+    found = fights(contested(plane, namespace(plane), *asked))
     if name in MISSED:
         assert not found
         return
     pointer = EXPECTED[name]["find"][0]["path"]
-    wanted = show(place_of_pointer(pointer, asked[-1].manifest) or ())
+    wanted = show(path_of_pointer(pointer, asked[-1].manifest) or ())
     assert any(one["field"].startswith(wanted) for one in found), (wanted, found)
 
 

@@ -5,7 +5,7 @@ import time
 import msgspec
 
 from genguard.detection import questions
-from genguard.detection.question import Blame, Signal
+from genguard.detection.question import ChangedBy, Signal
 from genguard.detection.write import Called, ObjectKey
 from genguard.status.counts import ResourceKind
 from genguard.status.tracked_state import Milestone, TrackedState
@@ -39,7 +39,9 @@ def crowd(run: Running, findings: int = FINDINGS, objects: int = OBJECTS) -> Non
         where = ObjectKey(
             "apps", "v1", "deployments", f"team-{number % 50}", f"web-{number}", f"f-{number}"
         )
-        sign = Signal(Blame.OTHERS, ("/status/observedGeneration",), "another webhook cleared it")
+        sign = Signal(
+            ChangedBy.OTHERS, ("/status/observedGeneration",), "another webhook cleared it"
+        )
         for turn in range(1 + number % _SEVERAL):
             at = now - number / 1_000 - turn
             detecting.detection.ledger.add(
@@ -60,7 +62,7 @@ def ended(run: Running, name: str, signs: int = 25) -> None:
     (write,) = joined((INTENT, asked), (MUTATE, asked), now=time.time())
     where = ObjectKey("apps", "v1", "deployments", "shop", name, f"uid-{name}")
     called = Called((f"{OLD_OPERATOR}/status.example.org",), ())
-    sign = Signal(Blame.OTHERS, ("/status/conditions",), "another webhook overwrote it")
+    sign = Signal(ChangedBy.OTHERS, ("/status/conditions",), "another webhook overwrote it")
     for turn in reversed(range(signs)):
         at = time.time() - 200 - 100 * turn
         told = msgspec.structs.replace(write, object=where, time=at, called=called)

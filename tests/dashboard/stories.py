@@ -177,7 +177,7 @@ class Story:
         await self._run.caught_up()
 
     async def caught_up(self) -> None:
-        """Wait until all writes were judged."""
+        """Wait until all writes were examined."""
         await self._run.caught_up()
 
     def family(self) -> None:

@@ -113,7 +113,7 @@ class Desk:
         at = await self.sees(link)
         what = f"see `{name}` on the first screen, since it first did harm"
         self.hour.took(what, at - culprit.first, SEEN)
-        await expect(self.page.locator(".verdict.broken")).to_be_visible(timeout=PATIENCE * 1000)
+        await expect(self.page.locator(".overall.broken")).to_be_visible(timeout=PATIENCE * 1000)
         await link.click()
 
     async def copied(self, at: int = 0) -> str:
@@ -200,7 +200,7 @@ async def a_value_is_cleared(desk: Desk) -> None:
         await asyncio.to_thread(wait_until, desk.observed, what="the value restored")
         ended = time.monotonic()
         await desk.home()
-        green = await desk.sees(desk.page.locator(".verdict.good"))
+        green = await desk.sees(desk.page.locator(".overall.good"))
         hour.took("see that nothing is broken, since the value is back", green - ended, GREEN)
         assert "successfully rolled out" in await asyncio.to_thread(
             desk.shell.run, f"{rollout}=60s"
@@ -222,8 +222,8 @@ async def two_fight(desk: Desk) -> None:
         await desk.home()
         with hour.timed("run the first command of its page: the webhook is not called for it"):
             await desk.type(command)
-        amber = await desk.sees(desk.page.locator(".verdict.ending"))
+        amber = await desk.sees(desk.page.locator(".overall.ending"))
         hour.took("see that it ends (amber), since its last sign", amber - pins.last, AMBER)
-        green = await desk.sees(desk.page.locator(".verdict.good"))
+        green = await desk.sees(desk.page.locator(".overall.good"))
         hour.took("see that nothing is broken, since then", green - amber)
         assert plane.client.get(f"{DEPLOYMENTS}/pinned").body["spec"]["replicas"] == 5

@@ -1,4 +1,4 @@
-"""The home page in a real browser: its verdict, groups, keys and downloads."""
+"""The home page in a real browser: its state, groups, keys and downloads."""
 
 import json
 
@@ -69,11 +69,11 @@ async def test_what_waits_for_its_end_is_amber_on_every_page(visitor, running, s
     for resource in running.watching.states():
         running.watching.current(resource, is_current=True)
     ended(running, "calm")
-    red = visitor.page.locator(".badge.critical:not(.none), .badge.Red, .verdict.broken")
+    red = visitor.page.locator(".badge.critical:not(.none), .badge.Red, .overall.broken")
     await visitor.open("/")
     assert await visitor.text("h1") == "1 finding is waiting"
     answer = await visitor.page.request.get(f"{visitor.base}/api/broken")
-    assert (await answer.json())["verdict"] == "ending"
+    assert (await answer.json())["state"] == "ending"
     row = visitor.page.locator("tr.finding")
     await expect(row.locator(".badge.ending")).to_have_text("critical", timeout=PATIENCE)
     await expect(row).to_contain_text(
@@ -97,7 +97,7 @@ async def test_what_waits_for_its_end_is_amber_on_every_page(visitor, running, s
 async def test_without_a_cluster_it_says_how_to_connect_one_and_not_that_all_is_well(stranger):
     await stranger.open("/")
     assert await stranger.text("h1") == "Not known whether something is broken"
-    command = stranger.page.locator(".verdict pre")
+    command = stranger.page.locator(".overall pre")
     assert await command.inner_text() == "genguard serve --kubeconfig ~/.kube/config"
     assert await stranger.page.get_by_role("button", name="Copy command").is_visible()
     await stranger.inspect("home-unknown")

@@ -20,7 +20,7 @@ Document = dict[str, Any]
 _TIME = re.compile(r"\$at([+-][0-9]+)([+-][0-9]{2}:[0-9]{2})?")
 _ABSENT = "$absent"
 _WRONG = 0.05
-"""How often a random change is of a wrong type; few objects would be left to judge otherwise."""
+"""How often a random change is of a wrong type; few objects would be left to evaluate otherwise."""
 _GENERAL = 0.3
 """How often a random object is changed in what every kind has, besides its own fields."""
 

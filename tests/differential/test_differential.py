@@ -18,7 +18,7 @@ from tests.controlplane.client import wait_until
 from tests.controlplane.discovery import ServedResource
 from tests.controlplane.plane import ControlPlane
 from tests.differential.samples import Filler, definitions, load_samples, notation
-from tests.differential.verdicts import Reviews, Tally, check
+from tests.differential.tally import Reviews, Tally, check
 from tests.differential.writes import SUBRESOURCE_WRITES, WRITER, Target, finish, random_write
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered, rule

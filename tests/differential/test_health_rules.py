@@ -14,10 +14,10 @@ import yaml
 
 from genguard.status.evaluate import evaluate
 from genguard.status.health_rules import HealthRules, parse_rules
-from genguard.status.rule_library import load_library, load_library_cases, verdict
+from genguard.status.rule_library import load_library, load_library_cases, result
 from genguard.status.trees import group_and_kind
 from genguard.status.view import Health
-from tests.differential.health_judges import judge, recorded
+from tests.differential.health_tools import ask_tools, recorded
 from webhook.cel.evaluator import Evaluator, RuleEvaluator
 
 _CASES = Path(__file__).parents[1] / "cases" / "health_rules"
@@ -43,10 +43,10 @@ def library(evaluator):
 
 
 @pytest.fixture(scope="module")
-def judged(library):
+def evaluated(library):
     """Each recorded object of a kind in the library: its path, Argo CD's word and ours."""
     objects = [one for one in recorded() if library.covers(*group_and_kind(one.object))]
-    answers = judge([one.object for one in objects], [None] * len(objects))
+    answers = ask_tools([one.object for one in objects], [None] * len(objects))
     return [
         (one.path, answer["argo"], _argo_word(_view(one.object, library)))
         for one, answer in zip(objects, answers, strict=True)
@@ -55,7 +55,7 @@ def judged(library):
 
 def test_the_program_runs_the_checks_as_argo_cd_runs_them():
     objects = [one for one in recorded() if not one.path.startswith(_WILD)]
-    answers = judge([one.object for one in objects], [None] * len(objects))
+    answers = ask_tools([one.object for one in objects], [None] * len(objects))
     wrong = [
         (one.path, one.expected, answer["argo"])
         for one, answer in zip(objects, answers, strict=True)
@@ -65,24 +65,24 @@ def test_the_program_runs_the_checks_as_argo_cd_runs_them():
     assert not wrong
 
 
-def test_the_library_says_what_argo_cd_says_or_the_table_says_why_not(judged):
+def test_the_library_says_what_argo_cd_says_or_the_table_says_why_not(evaluated):
     table = _table("differs_from_argo.yaml")
     unexplained = [
         (path, argo, ours)
-        for path, argo, ours in judged
+        for path, argo, ours in evaluated
         if not _agree(argo, ours) and not any(_explains(row, path, argo, ours) for row in table)
     ]
     assert not unexplained
-    assert len(judged) > 340
-    assert len({path.rsplit("/", 2)[0] for path, _, _ in judged}) > 80, "kinds"
-    same = Counter(argo for _, argo, ours in judged if _agree(argo, ours))
+    assert len(evaluated) > 340
+    assert len({path.rsplit("/", 2)[0] for path, _, _ in evaluated}) > 80, "kinds"
+    same = Counter(argo for _, argo, ours in evaluated if _agree(argo, ours))
     assert all(same[word] > 10 for word in ("Healthy", "Progressing", "Degraded", "Suspended"))
 
 
 @pytest.mark.parametrize("row", _table("differs_from_argo.yaml"), ids=lambda row: row["of"])
-def test_each_row_of_the_table_explains_a_difference(row, judged):
+def test_each_row_of_the_table_explains_a_difference(row, evaluated):
     assert any(
-        _explains(row, path, argo, ours) for path, argo, ours in judged if not _agree(argo, ours)
+        _explains(row, path, argo, ours) for path, argo, ours in evaluated if not _agree(argo, ours)
     )
 
 
@@ -93,35 +93,35 @@ def flux_rules():
 
 
 @pytest.fixture(scope="module")
-def flux_judged(flux_rules):
+def flux_evaluated(flux_rules):
     """Each object of their kinds, Flux' own word for it, and its rule."""
     known = [one.object for one in recorded()]
     known += [case.object for _, case in load_library_cases()]
     found = [one for one in known if group_and_kind(one) in flux_rules]
     rules = [flux_rules[group_and_kind(one)] for one in found]
-    answers = judge(found, [_expressions(rule) for rule in rules])
+    answers = ask_tools(found, [_expressions(rule) for rule in rules])
     return [(one, answer["flux"]) for one, answer in zip(found, answers, strict=True)]
 
 
-def test_flux_expressions_say_here_what_flux_itself_says(flux_rules, flux_judged, evaluator):
+def test_flux_expressions_say_here_what_flux_itself_says(flux_rules, flux_evaluated, evaluator):
     rules = parse_rules({"healthCheckExprs": list(flux_rules.values())}, "flux")
     here = RuleEvaluator(evaluator, HealthRules(rules))
     wrong = []
-    for document, flux in flux_judged:
-        ours = _FLUX[verdict(_view(document, here))]
+    for document, flux in flux_evaluated:
+        ours = _FLUX[result(_view(document, here))]
         if ours != ("InProgress" if flux == "Unknown" else flux):
             wrong.append((document, flux, ours))
     assert not wrong
-    said = Counter(flux for _, flux in flux_judged)
+    said = Counter(flux for _, flux in flux_evaluated)
     assert all(said[word] >= 5 for word in ("Current", "Failed")), said
     assert said["InProgress"] + said["Unknown"] >= 5, said
 
 
-def test_the_library_says_what_flux_publishes_or_the_table_says_why_not(library, flux_judged):
+def test_the_library_says_what_flux_publishes_or_the_table_says_why_not(library, flux_evaluated):
     table = _table("differs_from_flux.yaml")
     explained, unexplained = Counter(), []
-    for document, flux in flux_judged:
-        ours = _FLUX[verdict(_view(document, library))]
+    for document, flux in flux_evaluated:
+        ours = _FLUX[result(_view(document, library))]
         if ours == flux or (flux == "Unknown" and ours == "InProgress"):
             continue
         group, kind = group_and_kind(document)
@@ -188,7 +188,7 @@ def _view(document, rules):
 def _argo_word(view):
     if view.failed or view.health is Health.RED:
         return "Degraded"
-    return _WORDS[verdict(view)]
+    return _WORDS[result(view)]
 
 
 def _agree(argo, ours):

@@ -19,7 +19,7 @@ from genguard.generation.custom import StatusSubresource
 from genguard.review import review
 from genguard.review_setup import GenerationPatch
 from tests.controlplane.build import MODULE, binary, pinned
-from tests.reviews import judge, make_review
+from tests.reviews import make_dependencies, make_review
 
 LIBRARY = "gopkg.in/evanphx/json-patch.v4"
 KEYS = (
@@ -112,7 +112,9 @@ def with_twins(text: str, draw: Draw) -> str:
 
 def patched(draws: int) -> tuple[list[str], list[Any], Counter[str]]:
     """Lines for the program, what our own library makes of each, and how many of which path."""
-    deps = judge(generation_patch=GenerationPatch.ALWAYS, custom=CUSTOM, restore=RESTORED)
+    deps = make_dependencies(
+        generation_patch=GenerationPatch.ALWAYS, custom=CUSTOM, restore=RESTORED
+    )
     lines: list[str] = []
     ours: list[Any] = []
     paths: Counter[str] = Counter()

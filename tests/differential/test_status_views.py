@@ -1,4 +1,4 @@
-"""The views of other tools, word for word: the tools themselves judge the same objects.
+"""The views of other tools, word for word: the tools themselves evaluate the same objects.
 
 kstatus, Argo CD's health checks and kubectl's rollout viewers are linked into the program
 tests/controlplane/statusviews. It and the product are given every variation of status_samples.yaml,
@@ -19,8 +19,8 @@ from genguard.status.views.kstatus import kstatus
 from genguard.status.views.rollout import rollout
 from tests.cases_loader import read_beside
 from tests.controlplane.build import binary
-from tests.differential.status_judges import Judged, judge
 from tests.differential.status_samples import generated, recorded
+from tests.differential.status_tools import Evaluated, ask_tools
 
 SEED = int(os.environ.get("GENGUARD_SEED", "1"))
 RANDOM_OBJECTS_OF_EACH_KIND = 250
@@ -33,13 +33,13 @@ def at() -> float:
 
 
 @pytest.fixture(scope="module")
-def samples(at: float) -> list[Judged]:
-    return judge(generated(SEED, at, RANDOM_OBJECTS_OF_EACH_KIND))
+def samples(at: float) -> list[Evaluated]:
+    return ask_tools(generated(SEED, at, RANDOM_OBJECTS_OF_EACH_KIND))
 
 
 @pytest.fixture(scope="module")
-def recordings() -> list[Judged]:
-    return judge(recorded(600))
+def recordings() -> list[Evaluated]:
+    return ask_tools(recorded(600))
 
 
 @pytest.fixture(scope="module", params=["kstatus", "argo", "rollout"])
@@ -55,12 +55,12 @@ def view(tool: str, at: float) -> Callable[[dict[str, Any]], str | None]:
     ]
 
 
-def test_generated_objects_are_judged_as_the_tool_judges_them(samples, tool, view):
+def test_generated_objects_are_evaluated_as_the_tool_evaluates_them(samples, tool, view):
     assert len(samples) > 10_000
     _agree(samples, tool, view)
 
 
-def test_recorded_objects_are_judged_as_the_tool_judges_them(recordings, tool, view):
+def test_recorded_objects_are_evaluated_as_the_tool_evaluates_them(recordings, tool, view):
     assert len(recordings) > 300
     _agree(recordings, tool, view)
 
@@ -77,19 +77,21 @@ def test_the_objects_bring_out_every_word_of_the_tool(samples, tool, words):
     assert not missing, f"never said by {tool}; said: {sorted(said.items())}"
 
 
-def _agree(judged: list[Judged], tool: str, view: Callable[[dict[str, Any]], str | None]) -> None:
+def _agree(
+    evaluated: list[Evaluated], tool: str, view: Callable[[dict[str, Any]], str | None]
+) -> None:
     """Not one differs: there are no exceptions, for Argo CD neither."""
     differ = [
         f"{tool} says {one.words[tool]} ({one.messages[tool]}), genguard {word} of "
         f"{json.dumps(one.document)}"
-        for one in judged
+        for one in evaluated
         if (word := view(one.document)) != one.words[tool]
     ]
-    said = Counter(f"{_kind(one)} {one.words[tool]}" for one in judged)
+    said = Counter(f"{_kind(one)} {one.words[tool]}" for one in evaluated)
     assert not differ, "\n".join(
-        [f"{len(differ)} of {len(judged)} differ", *differ[:20], f"said: {sorted(said.items())}"]
+        [f"{len(differ)} of {len(evaluated)} differ", *differ[:20], f"said: {sorted(said.items())}"]
     )
 
 
-def _kind(judged: Judged) -> str:
-    return str(judged.document.get("kind"))
+def _kind(evaluated: Evaluated) -> str:
+    return str(evaluated.document.get("kind"))

@@ -25,7 +25,7 @@ class Write(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ExaminedReview:
     """One recorded review and genguard's prediction for it."""
 
     phase: str
@@ -46,7 +46,7 @@ class Judged:
         )
 
 
-def judged(recording: Path, kind: str) -> list[Judged]:
+def examined(recording: Path, kind: str) -> list[ExaminedReview]:
     """What `genguard replay` says of each review of a kind's own objects: not of Scale, Binding."""
     command = [sys.executable, "-m", "webhook", "replay", "-o", "json", str(recording)]
     done = subprocess.run(
@@ -61,7 +61,7 @@ def judged(recording: Path, kind: str) -> list[Judged]:
     assert summary["reviews"] == len(lines) == len(recorded)
     assert not summary["unreadable"]
     return [
-        Judged(
+        ExaminedReview(
             line["phase"],
             one["review"]["request"],
             line["predictedGeneration"],
@@ -73,14 +73,14 @@ def judged(recording: Path, kind: str) -> list[Judged]:
     ]
 
 
-def wrong_predictions(reviews: Iterable[Judged]) -> Iterator[str]:
+def wrong_predictions(reviews: Iterable[ExaminedReview]) -> Iterator[str]:
     """Outcomes, and the mutate calls before them, whose generation came out differently.
 
     A PATCH that begins with what the API server's cache still has is run twice: its first run is
     equal to the write before it in all that `Write` has, so a mutate call belongs to the outcome
     that comes next.
     """
-    asked: defaultdict[Write, list[Judged]] = defaultdict(list)
+    asked: defaultdict[Write, list[ExaminedReview]] = defaultdict(list)
     for one in reviews:
         if one.phase == "mutate" and one.request["operation"] != "CREATE":
             asked[one.write].append(one)
@@ -92,7 +92,9 @@ def wrong_predictions(reviews: Iterable[Judged]) -> Iterator[str]:
                 yield f"{each.phase} of {one.write}: predicted {each.predicted}, is {made}"
 
 
-def unpredicted_changes(events: Iterable[WatchEvent], reviews: Iterable[Judged]) -> Iterator[str]:
+def unpredicted_changes(
+    events: Iterable[WatchEvent], reviews: Iterable[ExaminedReview]
+) -> Iterator[str]:
     """Stored versions of a watch that no outcome review predicted the generation of."""
     predicted: dict[tuple[str, str], set[int | None]] = defaultdict(set)
     for one in reviews:

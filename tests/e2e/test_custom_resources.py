@@ -35,7 +35,7 @@ def learned(guard: Genguard, custom: Custom) -> None:
     wait_until(counted_by_name, what=f"{custom.resource} learned")
 
 
-def test_one_with_a_status_subresource_is_learned_and_judged_right(
+def test_one_with_a_status_subresource_is_learned_and_examined_right(
     cluster: ControlPlane, namespace: NamespaceFactory, connected: Genguard
 ) -> None:
     name = namespace(cluster)
@@ -68,7 +68,7 @@ def test_one_with_a_status_subresource_is_learned_and_judged_right(
     assert trail.said("widgets/status", name="one") == [{PRESERVE: f"set {places}"}]
 
 
-def test_one_without_a_status_subresource_is_learned_and_judged_right(
+def test_one_without_a_status_subresource_is_learned_and_examined_right(
     cluster: ControlPlane, namespace: NamespaceFactory, connected: Genguard
 ) -> None:
     name = namespace(cluster)

@@ -12,7 +12,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.e2e.busy_pods import LAST, UPDATES, Pods
 from tests.e2e.culprits import is_ready, pod
 from tests.e2e.genguard import RECORD, Genguard
-from tests.e2e.recordings import Judged, judged, unpredicted_changes, wrong_predictions
+from tests.e2e.recordings import ExaminedReview, examined, unpredicted_changes, wrong_predictions
 from tests.e2e.registrations import registered, rule
 
 NAMESPACE = "pod-generations"
@@ -45,14 +45,14 @@ def pods(cluster: ControlPlane, guard: Genguard) -> Iterator[Pods]:
     client.delete(f"/api/v1/namespaces/{NAMESPACE}")
 
 
-def predicted(guard: Genguard, name: str, kind: str = "Pod") -> list[Judged]:
+def predicted(guard: Genguard, name: str, kind: str = "Pod") -> list[ExaminedReview]:
     """What genguard said of the outcomes of a pod, which is what was stored."""
 
-    def known() -> list[Judged]:
+    def known() -> list[ExaminedReview]:
         whole = guard.recording.read_text().rpartition("\n")[0] + "\n"  # the last line may grow
         copy = guard.recording.with_name(f"{name}.ndjson")
         copy.write_text(whole)
-        reviews = [one for one in judged(copy, kind) if one.request["name"] == name]
+        reviews = [one for one in examined(copy, kind) if one.request["name"] == name]
         assert list(wrong_predictions(reviews)) == []
         return [one for one in reviews if one.phase == "outcome"]
 
@@ -139,7 +139,7 @@ def test_five_hundred_updates_at_ten_a_second_converge_and_every_write_was_predi
     assert not pods.watching.is_alive()
     wait_until(lambda: is_ready(pods.get(LAST)))
     guard.stop(at_once=True)
-    reviews = judged(guard.recording, "Pod")
+    reviews = examined(guard.recording, "Pod")
     assert {one.phase for one in reviews} == {"intent", "mutate", "outcome"}
     busy = [one for one in reviews if one.request["name"] == "busy" and one.phase == "outcome"]
     assert len([one for one in busy if one.cause == "spec-changed"]) >= UPDATES

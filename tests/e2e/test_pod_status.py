@@ -15,7 +15,7 @@ from tests.cases_loader import read_beside
 from tests.controlplane.client import Client, wait_until
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.genguard import RECORD, Genguard
-from tests.e2e.recordings import judged, wrong_predictions
+from tests.e2e.recordings import examined, wrong_predictions
 from tests.e2e.registrations import registered
 from tests.e2e.statuses import Shop
 
@@ -247,6 +247,6 @@ def test_an_update_of_status_that_changes_nothing_is_counted(
 def test_every_write_was_predicted(kubelet: Kubelet, guard: Genguard) -> None:
     del kubelet
     guard.stop(at_once=True)
-    reviews = judged(guard.recording, "Pod")
+    reviews = examined(guard.recording, "Pod")
     assert len(reviews) > 50
     assert list(wrong_predictions(reviews)) == []

@@ -1,4 +1,4 @@
-"""Three genguards and one store judge as one, and a store that is lost costs no write."""
+"""Three genguards and one store examine as one, and a store that is lost costs no write."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from tests.e2e.replicas import Replicas
 from tests.e2e.traffic import passed_unseen
 from tests.nightly import by_day
 from tests.scenarios.catalogue import catalogue
-from tests.scenarios.judging import Result, complaints, expectations
+from tests.scenarios.expecting import Result, complaints, expectations
 from tests.scenarios.scene import Json, Scene, Stored
 from tests.scenarios.stage import CUSTOM, define, disturbed
 from tests.store.alertmanager import Alertmanager

@@ -17,7 +17,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.e2e.culprits import deployment
 from tests.e2e.genguard import RECORD, Genguard
 from tests.e2e.player import Player
-from tests.e2e.recordings import judged, wrong_predictions
+from tests.e2e.recordings import examined, wrong_predictions
 from tests.e2e.registrations import registered
 from tests.e2e.statuses import Shop
 from tests.waiting import PATIENCE
@@ -171,7 +171,7 @@ def telling(terminating: int, note: str) -> str:
 
 @contextmanager
 def recorded(plane: ControlPlane, namespace: str) -> Iterator[Genguard]:
-    """One that counts, judges the writes of a namespace, and keeps them; ended when it is left."""
+    """One that counts, examines and keeps the writes of a namespace; ended when it is left."""
     with watching(plane, "--object-metrics=1000", RECORD) as guard:
         with registered(plane, namespace, guard):
             yield guard
@@ -179,7 +179,7 @@ def recorded(plane: ControlPlane, namespace: str) -> Iterator[Genguard]:
             assert [one for one in found if one["object"]["namespace"] == namespace] == []
         guard.stop(at_once=True)
         for kind in ("Deployment", "ReplicaSet"):
-            reviews = judged(guard.recording, kind)
+            reviews = examined(guard.recording, kind)
             assert {one.phase for one in reviews} == {"intent", "mutate", "outcome"}
             assert list(wrong_predictions(reviews)) == []
 

@@ -56,7 +56,7 @@ def named(apiserver: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_no_write_fails_while_no_name_resolves(
     named: Named, namespace: NamespaceFactory, begin: Callable[[Names], None]
 ) -> None:
-    """Small ones, large ones, which are judged in threads, and what Prometheus asks for."""
+    """Small ones, large ones, which are examined in threads, and what Prometheus asks for."""
     plane, api, names, guard = named
     where = namespace(plane)
     _wait_until_current(guard)

@@ -53,19 +53,19 @@ def test_with_a_tenth_of_a_processor_no_write_fails_and_no_probe(
     ):
         traffic.more(50)
         unseen, written = passed_unseen(apiserver).total(), traffic.written
-        judged = guard.metric("genguard_reviews_total", resource="podtemplates")
+        examined = guard.metric("genguard_reviews_total", resource="podtemplates")
         with Throttled(guard):
             end = time.monotonic() + SECONDS
             while time.monotonic() < end:
                 assert guard.ops("/livez")[0] == 200  # or no answer in 10 s
                 time.sleep(0.5)
-        judged = guard.metric("genguard_reviews_total", resource="podtemplates") - judged
+        examined = guard.metric("genguard_reviews_total", resource="podtemplates") - examined
         unseen = passed_unseen(apiserver).total() - unseen
         written = traffic.written - written
         traffic.more(50)
     assert traffic.failures == []
-    assert judged > unseen
-    print(f"{written} writes, {judged:g} calls judged, {unseen} passed unseen")
+    assert examined > unseen
+    print(f"{written} writes, {examined:g} calls examined, {unseen} passed unseen")
 
 
 def test_128_mebibytes_are_never_used_up(

@@ -137,4 +137,4 @@ def test_explain_names_the_writes_that_the_predicate_misses(
     writes["metadata.deletionTimestamp"] = widgets.generation() != before
     apiserver.client.patch(f"{widgets.path}/one", {"metadata": {"finalizers": None}})
     assert {field for field, moved in writes.items() if not moved} == set(said["misses"])
-    assert said["verdict"] == ("safe" if is_subresource else "noisy")
+    assert said["safety"] == ("safe" if is_subresource else "noisy")

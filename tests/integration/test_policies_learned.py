@@ -15,10 +15,10 @@ from tests.controlplane.options import Options
 from tests.controlplane.plane import ControlPlane
 from tests.unit.detection.policies import binding, policy
 from tests.waiting import patiently, until
+from webhook.cluster.cluster_watch import watch_cluster
 from webhook.cluster.connection import connected
 from webhook.cluster.coverage import Coverage
 from webhook.cluster.discovery import path_if_served
-from webhook.cluster.following import follow_cluster
 from webhook.cluster.rest import Rest
 from webhook.cluster.watch import Change, ChangeKind, Collection
 from webhook.tasks.supervisor import Supervisor
@@ -71,7 +71,7 @@ async def test_a_policy_is_learned_when_it_is_bound_and_forgotten_with_its_bindi
 
     async with (
         connected(str(apiserver.kubeconfig)) as api,
-        follow_cluster(
+        watch_cluster(
             Rest(api),
             setup,
             mutators,

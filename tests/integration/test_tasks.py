@@ -33,7 +33,7 @@ WATCHED = ("pods", "deployments.apps")
 RULES, CERTIFICATE = "genguard-rules", "genguard-tasks"
 TASKS: Final = {
     "detection": CLUSTER,
-    "settling": CLUSTER,
+    "resolving": CLUSTER,
     "connections and certificate": CLUSTER,
     "watch of custom resources": CLUSTER,
     "watch of webhooks": CLUSTER,

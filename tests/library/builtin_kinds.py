@@ -1,6 +1,6 @@
 """Writes genguard/testing/builtin_kinds.json: `python -m tests.library.builtin_kinds`.
 
-And genguard/objects/owned_whole.json, with what of that is owned as a whole. Fields, keys of lists
+And genguard/objects/atomic.json, with what of that is owned as a whole. Fields, keys of lists
 and atomic values come from the OpenAPI document in the Go module of Kubernetes that
 tests/controlplane builds; what a PUT creates, and what it needs, from the strategies there.
 """
@@ -17,7 +17,7 @@ from genguard.testing.shapes import BuiltIn, ListType, load_builtin_kinds, parse
 from tests.controlplane.build import MODULE
 
 TABLE = Path(__file__).parents[2] / "genguard" / "testing" / "builtin_kinds.json"
-OWNED = TABLE.parents[1] / "objects" / "owned_whole.json"
+OWNED = TABLE.parents[1] / "objects" / "atomic.json"
 _MODULES = ("k8s.io/kubernetes", "k8s.io/apiextensions-apiserver", "k8s.io/kube-aggregator")
 _RETURNS = r"\) {}\(\) bool \{{\s*return {}\s*\}}"
 _RETURNS_DELETED = re.compile(r"ReturnDeletedObject:\s*true")
@@ -131,7 +131,7 @@ def _returning(folder: Path) -> Iterator[str]:
             yield from (row.name for row in load_rows() if row.source.startswith(strategies))
 
 
-def owned_whole() -> dict[str, dict[str, str]]:
+def atomic_table() -> dict[str, dict[str, str]]:
     """The other table."""
     known = load_builtin_kinds()
     types = {
@@ -152,7 +152,7 @@ def main() -> None:
     """Write the tables."""
     TABLE.write_text(json.dumps(make_table(sources()), separators=(",", ":")) + "\n")
     load_builtin_kinds.cache_clear()
-    OWNED.write_text(json.dumps(owned_whole(), indent=0) + "\n")
+    OWNED.write_text(json.dumps(atomic_table(), indent=0) + "\n")
 
 
 if __name__ == "__main__":

@@ -144,7 +144,7 @@ def test_a_cluster_that_cannot_be_watched_is_an_error(tmp_path: Path, monkeypatc
         assert_quiet(tmp_path / "nowhere", for_=1)
 
 
-def test_a_recording_in_a_file_is_judged_like_the_log(server, tmp_path: Path):
+def test_a_recording_in_a_file_is_examined_like_the_log(server, tmp_path: Path):
     fight(server)
     path = tmp_path / "recording.ndjson"
     path.write_bytes(b"".join(server.recording()))

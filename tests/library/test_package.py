@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import genguard
-from genguard import judging, testing
+from genguard import library, testing
 from tests.architecture.source import ROOT
-from tests.library.builtin_kinds import OWNED, TABLE, make_table, owned_whole, sources
+from tests.library.builtin_kinds import OWNED, TABLE, atomic_table, make_table, sources
 
 _USE = """
 from datetime import UTC, datetime
@@ -36,7 +36,7 @@ def test_every_name_that_it_offers_is_there(package):
 
 
 def test_the_examples_of_the_docstrings_are_true():
-    assert doctest.testmod(judging).failed == 0
+    assert doctest.testmod(library).failed == 0
 
 
 def test_pytest_loads_the_plugin_without_the_server():
@@ -76,4 +76,4 @@ def test_what_uses_it_is_checked_by_a_strict_mypy(tmp_path: Path):
 def test_the_table_of_built_in_kinds_is_that_of_the_source_of_kubernetes():
 
     assert json.loads(TABLE.read_text()) == make_table(sources())
-    assert json.loads(OWNED.read_text()) == owned_whole()
+    assert json.loads(OWNED.read_text()) == atomic_table()

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genguard.blame.drawing import annotated
-from genguard.blame.places import leaves, place_of_pointer, pointer_of
+from genguard.blame.field_paths import leaves, path_of_pointer, pointer_of
 from genguard.blame.report import blame_live
 from genguard.detection.finding import FoundObject
 
@@ -25,7 +25,7 @@ OBJECTS = st.fixed_dictionaries(
 @given(OBJECTS)
 def test_a_pointer_leads_back_to_its_place(document):
     for place, _ in leaves(document):
-        assert place_of_pointer(pointer_of(place), document) == place
+        assert path_of_pointer(pointer_of(place), document) == place
 
 
 @given(OBJECTS)

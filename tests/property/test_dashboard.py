@@ -77,7 +77,7 @@ def found(text):
         message=text,
         evidence=(
             {"time": THEN, "user": text, "what": text, "many": [text, {text: text}]},
-            {"time": THEN, "actor": text, "note": text or "created 4 s before the first sign"},
+            {"time": THEN, "actor": text, "note": text or "created 4 s before the first signal"},
         ),
     )
 
@@ -146,7 +146,7 @@ def finding_page(text):
         diff=diff_of(text),
     )
     page = runbook_of(model, "audit-only", text)
-    beside = {"cause": found(text), "follows": [found(text)], "again": ""}
+    beside = {"cause": found(text), "consequences": [found(text)], "again": ""}
     return shown("finding.html", model, page=page, **beside)
 
 

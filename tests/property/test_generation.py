@@ -10,7 +10,7 @@ from genguard.generation import Prediction, load_table, predict
 from genguard.generation.table import load_rows
 from tests.property.strategies import CUSTOM, JSON, OBJECTS, RESOURCES, SPECS
 from tests.property.writes import reviews
-from tests.reviews import ask, judge, make_review
+from tests.reviews import ask, make_dependencies, make_review
 
 ROWS = st.sampled_from([row for row in load_rows() if row.persisted])
 STORED = st.fixed_dictionaries(
@@ -19,7 +19,7 @@ STORED = st.fixed_dictionaries(
 
 
 def predicted(asked: dict[str, Any], custom: Any = ()) -> Prediction | None:
-    return ask(asked, judge(custom=custom)).result.prediction
+    return ask(asked, make_dependencies(custom=custom)).result.prediction
 
 
 @given(reviews(), CUSTOM)

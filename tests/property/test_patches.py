@@ -11,7 +11,7 @@ from genguard.review import Dependencies, review
 from genguard.review_setup import GenerationPatch
 from tests.property.strategies import CUSTOM, JSON, STATUSES
 from tests.property.writes import reviews
-from tests.reviews import ask, changes, judge
+from tests.reviews import ask, changes, make_dependencies
 
 OWNED = re.compile(
     "/metadata/generation"
@@ -21,7 +21,9 @@ OWNED = re.compile(
 
 
 def everything(custom=(), *, audit_only: bool = False) -> Dependencies:
-    return judge(generation_patch=GenerationPatch.ALWAYS, custom=custom, audit_only=audit_only)
+    return make_dependencies(
+        generation_patch=GenerationPatch.ALWAYS, custom=custom, audit_only=audit_only
+    )
 
 
 def places(changed: dict) -> set[str]:
@@ -74,7 +76,7 @@ def test_what_an_intent_made_is_right_too(sent, asked, custom):
 def test_fields_that_the_user_names_are_put_back_and_no_other(asked, sent, custom):
     """Of status.a and status.a.b, too, which overlap."""
     named = "status.phase,status.a,status.a.b,status.observedGeneration"
-    dependencies = judge(custom=custom, restore=named)
+    dependencies = make_dependencies(custom=custom, restore=named)
     if asked["request"]["object"] is None:
         return
     intent = {**asked["request"]["object"], "status": sent}

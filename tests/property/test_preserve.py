@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 
 from tests.property.strategies import STATUSES
-from tests.reviews import ask, judge, make_review
+from tests.reviews import ask, make_dependencies, make_review
 
 
 def cleared(value: Any) -> bool:
@@ -46,7 +46,7 @@ def preserve_old_observed_generation(new: dict[str, Any], old: dict[str, Any]) -
 @given(STATUSES, STATUSES)
 def test_cleared_values_come_back_and_no_other_value_changes(new, old):
     asked = make_review(new={"status": new}, old={"status": old}, subresource="status")
-    answer = ask(asked, judge())
+    answer = ask(asked, make_dependencies())
     assert answer.object["status"] == preserve_old_observed_generation(new, old)
 
 
@@ -61,7 +61,7 @@ def test_a_chain_of_clobbering_writes_never_loses_a_generation(first, second, th
     stored = first
     for status in (second, third):
         asked = make_review(new={"status": status}, old={"status": stored}, subresource="status")
-        after = ask(asked, judge()).object["status"]
+        after = ask(asked, make_dependencies()).object["status"]
         if not cleared(stored.get("observedGeneration")) and generation(
             stored["observedGeneration"]
         ):

@@ -59,7 +59,7 @@ STEPS = st.tuples(
 def take(tracking: Tracking, step: str, new: Any, at: float) -> None:
     kind = DEPLOYMENTS._replace(kind=new["kind"], resource=f"{new['kind'].lower()}s")
     if step == "settle":
-        tracking.settle(at)
+        tracking.advance(at)
     elif step == "forget":
         tracking.forget(new["metadata"]["uid"])
     else:

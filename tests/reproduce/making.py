@@ -17,7 +17,7 @@ from genguard.reproduce.reproducer import Reproducer, folder_of, reproducer
 from genguard.review_setup import ReviewOptions
 from genguard.testing import LoopError
 from tests.scenarios import recording
-from tests.scenarios.judging import _is_wanted, expectations
+from tests.scenarios.expecting import _is_wanted, expectations
 from tests.unit.detection.evaluating import CONDITIONS
 from webhook.files.given import load_definitions, load_mutators
 

@@ -1,1 +1,1 @@
-"""Loops and quiet lives of objects, played on a real control plane, recorded, and judged."""
+"""Loops and quiet lives of objects, played on a real control plane, recorded, and examined."""

@@ -13,7 +13,7 @@ from genguard.detection.questions import FINDINGS
 from genguard.objects.fields import from_pointer
 from tests.scenarios import recording
 from tests.scenarios.distorting import Line, moment_of, object_of, writes_of
-from tests.scenarios.judging import Expected
+from tests.scenarios.expecting import Expected
 
 _OVER_A_FIELD: Final = {"spec-fight", "metadata-fight", "status-oscillation"}
 _STAMP: Final = ("metadata", "annotations", "example.org/stamp")

@@ -1,4 +1,4 @@
-"""Scenarios that are lists of steps, as YAML in scripts/: who writes what, by turns.
+"""Scenarios that are lists of steps, as YAML in scripts/: who writes what, alternately.
 
     label-of-two-wills:
       hooks: [{name: mmm-tidy, patch: !culprit takes_finalizers_away, resources: [deployments]}]

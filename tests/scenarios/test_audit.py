@@ -4,7 +4,7 @@ import pytest
 
 from tests.scenarios import recording
 from tests.scenarios.catalogue import catalogue
-from tests.scenarios.judging import complaints, expectations, judge
+from tests.scenarios.expecting import complaints, examine, expectations
 
 EXPECTED = expectations()
 LOOPS = [name for name, one in EXPECTED.items() if one.find]
@@ -19,19 +19,19 @@ def test_every_scenario_has_an_audit_log():
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_a_loop_is_found_in_the_audit_log_in_time_and_with_the_same_actor(name):
-    result = judge(recording.read_audit(name), recording.webhooks_of(name))
+    result = examine(recording.read_audit(name), recording.webhooks_of(name))
     assert not list(complaints(result, EXPECTED[name], is_of_audit_log=True))
 
 
 @pytest.mark.parametrize("name", QUIET)
 def test_the_audit_log_of_a_quiet_scenario_has_no_warning(name):
-    result = judge(recording.read_audit(name), recording.webhooks_of(name))
+    result = examine(recording.read_audit(name), recording.webhooks_of(name))
     assert not list(complaints(result, EXPECTED[name], is_of_audit_log=True))
 
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_a_webhook_is_named_by_its_patches_when_none_are_given(name):
-    result = judge(recording.read_audit(name), None)
+    result = examine(recording.read_audit(name), None)
     wanted = [one for one in EXPECTED[name].find if _names_a_webhook(one)]
     for one in wanted:
         found = [it["actors"][0] for it in result.findings if it["detector"] == one["detector"]]

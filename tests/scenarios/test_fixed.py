@@ -11,7 +11,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.nightly import by_day
 from tests.scenarios import recording
 from tests.scenarios.catalogue import catalogue
-from tests.scenarios.judging import Found, expectations, judge, summary
+from tests.scenarios.expecting import Found, examine, expectations, summary
 from tests.scenarios.stage import Played, define, make_namespace, play
 
 LOOPS = [name for name, one in expectations().items() if one.find]
@@ -55,7 +55,7 @@ def test_a_step_that_is_shown_ends_the_loop_and_makes_no_other(
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_a_step_says_that_it_would_have_ended_all_or_that_it_was_not_tried(name):
-    for found in judge(recording.read_lines(name), recording.webhooks_of(name)).findings:
+    for found in examine(recording.read_lines(name), recording.webhooks_of(name)).findings:
         for step in found["fix"]:
             trial = step.get("trial")
             if trial is None:
@@ -66,7 +66,7 @@ def test_a_step_says_that_it_would_have_ended_all_or_that_it_was_not_tried(name)
 
 def _findings(name: str) -> list[Found]:
     """Return the findings of a recording that are more than an anomaly."""
-    found = judge(recording.read_lines(name), recording.webhooks_of(name)).findings
+    found = examine(recording.read_lines(name), recording.webhooks_of(name)).findings
     return [one for one in found if one["severity"] != "info"]
 
 

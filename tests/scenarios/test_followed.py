@@ -16,7 +16,7 @@ from genguard.needed_phases import needs_of, rules_of
 from tests.nightly import by_turns
 from tests.scenarios import recording
 from tests.scenarios.distorting import encoded
-from tests.scenarios.judging import complaints, expectations, judge
+from tests.scenarios.expecting import complaints, examine, expectations
 from tests.unit.detection.evaluating import CONDITIONS
 from webhook.files.given import load_mutators
 
@@ -75,7 +75,7 @@ def test_with_the_phases_that_follow_leaves_out_the_findings_are_the_same(
     name, enforcing, tmp_path
 ):
     webhooks, arrived = follow(name, tmp_path, enforcing=enforcing)
-    assert not list(complaints(judge(encoded(arrived), webhooks), EXPECTED[name]))
+    assert not list(complaints(examine(encoded(arrived), webhooks), EXPECTED[name]))
 
 
 def test_most_calls_are_left_out_where_nobody_else_changes_writes(tmp_path):

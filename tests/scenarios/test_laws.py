@@ -11,7 +11,7 @@ import yaml
 from tests.nightly import by_day
 from tests.scenarios import laws, recording
 from tests.scenarios.distorting import encoded
-from tests.scenarios.judging import Expected, complaints, expectations, judge
+from tests.scenarios.expecting import Expected, complaints, examine, expectations
 
 EXPECTED = expectations()
 OTHERWISE = yaml.safe_load(Path(__file__).with_name("laws.yaml").read_text())
@@ -33,7 +33,7 @@ def test_a_loop_stays_a_loop_and_a_quiet_life_quiet(case, tmp_path):
         hooks = laws.renamed(hooks, lines)
         expected = Expected(**laws.renamed(asdict(expected), lines))
     webhooks.write_text(json.dumps(hooks))
-    result = judge(encoded(LAWS[law](lines, EXPECTED[name])), webhooks)
+    result = examine(encoded(LAWS[law](lines, EXPECTED[name])), webhooks)
     if law in ("slower", *laws.FIGHTS):
         expected = replace(expected, find=[{**one, "severity": "info"} for one in expected.find])
     if law == "stamped":  # annotations of a Deployment count, and its generation is as it was

@@ -8,7 +8,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.nightly import by_day
 from tests.scenarios import recording
 from tests.scenarios.catalogue import catalogue
-from tests.scenarios.judging import complaints, expectations, judge
+from tests.scenarios.expecting import complaints, examine, expectations
 from tests.scenarios.stage import define, play
 
 LIVE = read_beside(__file__, "live.yaml")
@@ -21,11 +21,11 @@ def served(cluster: ControlPlane) -> ControlPlane:
 
 
 @pytest.mark.parametrize("name", by_day(LIVE, every=2))
-def test_a_scenario_played_now_is_judged_as_its_recording(
+def test_a_scenario_played_now_is_examined_as_its_recording(
     served: ControlPlane, namespace: NamespaceFactory, tmp_path, monkeypatch, name
 ):
     monkeypatch.setattr(recording, "FOLDER", tmp_path)
     played = play(served, catalogue()[name], namespace(served))
     recording.write(name, *played)
-    result = judge(recording.read_lines(name), recording.webhooks_of(name))
+    result = examine(recording.read_lines(name), recording.webhooks_of(name))
     assert not list(complaints(result, expectations()[name]))

@@ -1,6 +1,6 @@
 """Every recorded scenario, with reviews lost, doubled, interleaved or delayed.
 
-What was not seen may lower a count, and nothing else. The judge is the same recording with only
+What was not seen may lower a count, and nothing else. The examine is the same recording with only
 those writes of which each review has arrived: what these show is found.
 """
 
@@ -12,7 +12,7 @@ import pytest
 from tests.nightly import by_turns
 from tests.scenarios import recording
 from tests.scenarios.distorting import DISTORTIONS, encoded, only_whole, writes_of
-from tests.scenarios.judging import Result, complaints, expectations, judge
+from tests.scenarios.expecting import Result, complaints, examine, expectations
 
 EXPECTED = expectations()
 LOOPS = [name for name, one in EXPECTED.items() if one.find]
@@ -27,13 +27,13 @@ def _pairs(names: list[str]) -> Any:
 
 
 def results(name: str, distortion: str) -> tuple[Result, Result]:
-    """Judge what has arrived, and what has arrived whole."""
+    """Examine what has arrived, and what has arrived whole."""
     lines = [json.loads(line) for line in recording.read_lines(name)]
     writes = writes_of(lines)
     arrived = [*DISTORTIONS[distortion](lines, writes)]
     webhooks = recording.webhooks_of(name)
-    whole = judge(encoded(only_whole(arrived, writes)), webhooks)
-    return judge(encoded(arrived), webhooks), whole
+    whole = examine(encoded(only_whole(arrived, writes)), webhooks)
+    return examine(encoded(arrived), webhooks), whole
 
 
 def _wrong(result: Result, name: str) -> set[str]:

@@ -9,7 +9,7 @@ from tests.converge.asked import asked_in
 from tests.nightly import by_turns
 from tests.scenarios import recording
 from tests.scenarios.catalogue import catalogue
-from tests.scenarios.judging import complaints, expectations, judge
+from tests.scenarios.expecting import complaints, examine, expectations
 
 EXPECTED = expectations()
 LOOPS = [name for name, one in EXPECTED.items() if one.find]
@@ -32,7 +32,7 @@ def test_a_step_that_is_misspelt_is_an_error_before_there_is_a_cluster(name):
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_loop_is_found_in_time_with_its_object_field_and_actor_and_nothing_else(name):
-    result = judge(recording.read_lines(name), recording.webhooks_of(name))
+    result = examine(recording.read_lines(name), recording.webhooks_of(name))
     assert not list(complaints(result, EXPECTED[name]))
 
 
@@ -47,27 +47,27 @@ def test_each_question_has_a_loop_that_it_must_find():
     ("name", "phases"), by_turns(QUIET, [("mutate",), ("mutate", "outcome"), ("intent", "mutate")])
 )
 def test_a_quiet_scenario_is_quiet_with_fewer_registrations(name, phases):
-    result = judge(_only(name, phases), recording.webhooks_of(name))
+    result = examine(_only(name, phases), recording.webhooks_of(name))
     assert not list(complaints(result, EXPECTED[name]))
 
 
 @pytest.mark.parametrize("name", [n for n in LOOPS if n != "empty-ingress-put-again"])
 def test_without_outcomes_nobody_innocent_is_blamed(name):
-    result = judge(_only(name, ("intent", "mutate")), recording.webhooks_of(name))
+    result = examine(_only(name, ("intent", "mutate")), recording.webhooks_of(name))
     assert not [one for one in complaints(result, EXPECTED[name]) if one.startswith("blames")]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LOOPS)
 def test_an_older_version_of_the_server_makes_no_false_alarm(name):
-    result = judge(recording.read_lines(name), recording.webhooks_of(name), "1.34")
+    result = examine(recording.read_lines(name), recording.webhooks_of(name), "1.34")
     assert not list(complaints(result, EXPECTED[name]))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LOOPS)
 def test_a_loop_is_found_when_no_webhooks_are_given(name):
-    result = judge(recording.read_lines(name), None)
+    result = examine(recording.read_lines(name), None)
     for one in result.findings:
         assert not [actor for actor in one["actors"] if actor["type"] == "webhook"]
     found = {(one["detector"], one["severity"] == "info") for one in result.findings}

@@ -35,7 +35,7 @@ SOON_OVER = frozenset({"custom-status-removed-beside-a-condition-that-is-false"}
 
 
 def reviews(name: str) -> Iterator[tuple[Phase, Reviewed, float]]:
-    """The reviews of a recording that are judged, with their times."""
+    """The reviews of a recording that are examined, with their times."""
     for line in recording.read_lines(name):
         told = json.loads(line)
         phase, now = Phase(told["phase"]), datetime.fromisoformat(told["time"]).timestamp()

@@ -8,7 +8,7 @@ import pytest
 
 from tests.scenarios import recording
 from tests.scenarios.distorting import Line, encoded, writes_of
-from tests.scenarios.judging import Result, complaints, expectations, judge
+from tests.scenarios.expecting import Result, complaints, examine, expectations
 
 EXPECTED = expectations()
 Pace = Callable[[int], timedelta]
@@ -49,7 +49,7 @@ def slowed(lines: Iterable[Line], turns_of: tuple[str, ...], pace: Pace) -> list
 
 def result_of(name: str, turns_of: tuple[str, ...], pace: Pace) -> Result:
     lines = [json.loads(line) for line in recording.read_lines(name)]
-    return judge(encoded(slowed(lines, turns_of, pace)), recording.webhooks_of(name))
+    return examine(encoded(slowed(lines, turns_of, pace)), recording.webhooks_of(name))
 
 
 REPLICAS = ("replicas-of-two-wills", ("gitops", "autoscaler"))

@@ -25,7 +25,7 @@ def test_load_failed_handshakes_a_spoilt_certificate_and_a_lost_store_leave_noth
     assert found.handshakes >= 5, "each way to fail"
 
 
-def test_growth_is_the_line_of_least_squares_and_what_scatters_is_not_judged_to_grow():
+def test_growth_is_the_line_of_least_squares_and_what_scatters_is_not_examined_to_grow():
     samples = tuple(
         Sample(3_600.0 * hour, int(value * _MIB), descriptors=1, metrics_bytes=1)
         for hour, value in enumerate((1.0, 5.0, 2.0, 4.0))

@@ -15,7 +15,7 @@ class Loop:
         self.turns = 0
 
     def until(self, server: Genguard, true: Callable[[], Any], what: str) -> None:
-        """It turns until this is true: writes are joined and judged as later ones come."""
+        """It turns until this is true: writes are joined and examined as later ones come."""
 
         def turned() -> bool:
             self._turn(server)

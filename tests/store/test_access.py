@@ -13,7 +13,7 @@ import certs
 from tests.store.proxy import Proxy
 from tests.store.server import StoreServer
 from tests.store.test_intents import Story
-from tests.store.test_observations import Member, judged, members
+from tests.store.test_observations import Member, examined, members
 from tests.waiting import until
 from webhook.store.address import ValkeyAddress, parse_store
 
@@ -62,9 +62,9 @@ async def test_the_documented_rights_are_enough(user, proxy, caplog):
         await story.mutate(1, "acl")
         assert each[1].replicas.store.requests["fetch", "lost"] == 0
         each[1].put("seen")
-        await judged(each[0], ["seen"])
+        await examined(each[0], ["seen"])
         assert each[0].replicas.store.requests["read", "lost"] == 0
-        await each[0].replicas._reader.settle(float("inf"), each[0].supervisor)
+        await each[0].replicas._reader.take_due(float("inf"), each[0].supervisor)
         assert each[0].replicas.store.requests["read", "lost"] == 0
     assert "store lost" not in caplog.messages
 

@@ -82,7 +82,7 @@ class Member:
             yield
 
     async def crash(self) -> None:
-        """What it has read is neither judged nor acknowledged."""
+        """What it has read is neither examined nor acknowledged."""
         self.leadership.is_leader = False
 
 
@@ -105,7 +105,7 @@ async def _all(each: list[Member]) -> AsyncIterator[None]:
             yield
 
 
-async def judged(leader: Member, names: Iterable[str]) -> None:
+async def examined(leader: Member, names: Iterable[str]) -> None:
     await until(lambda: leader.tally.counts == Counter(names))
 
 
@@ -115,7 +115,7 @@ def address(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     monkeypatch.setattr(module, "_HEARTBEAT_SECONDS", 0.02)
     monkeypatch.setattr(module, "GATHER_SECONDS", 0.0)
     monkeypatch.setattr(module, "SECONDS_ON_THE_WAY", 0.02)
-    monkeypatch.setattr(module, "JUDGE_MILLISECONDS", 20)
+    monkeypatch.setattr(module, "EXAMINE_MILLISECONDS", 20)
     yield lambda: ValkeyAddress("127.0.0.1", proxy.port, prefix=f"{secrets.token_hex(4)}:")
     proxy.open()
 
@@ -135,7 +135,7 @@ stories = st.lists(
 @settings(
     max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_what_three_replicas_see_is_judged_once_or_counted_as_missed(
+def test_what_three_replicas_see_is_examined_once_or_counted_as_missed(
     address, proxy: Proxy, store: StoreServer, story: list[str]
 ):
     asyncio.run(_play(address(), proxy, store, story))
@@ -169,12 +169,12 @@ async def _play(address: ValkeyAddress, proxy: Proxy, store: StoreServer, story:
         seen = each[0].tally
         await until(lambda: set(put[-3:]) <= seen.counts.keys())
         if not was_killed:
-            await judged(each[0], put)
+            await examined(each[0], put)
         assert max(seen.counts.values()) == 1
         assert [one.tally.order for one in each[1:]] == [[], []]
 
 
-async def test_while_the_store_is_away_nothing_is_judged_and_what_is_kept_comes_later(
+async def test_while_the_store_is_away_nothing_is_examined_and_what_is_kept_comes_later(
     address, proxy
 ):
     async with members(address(), 2) as (leader, other):
@@ -186,7 +186,7 @@ async def test_while_the_store_is_away_nothing_is_judged_and_what_is_kept_comes_
         assert leader.tally.order == []
         assert other.replicas.observations.lag() > 0.0
         proxy.open()
-        await judged(leader, ["of the leader", "of the other"])
+        await examined(leader, ["of the leader", "of the other"])
         assert (leader.count("sent"), other.count("dropped")) == (1, 0)
 
 
@@ -205,21 +205,21 @@ async def test_what_has_no_room_is_given_up_counted_and_told(address, proxy, mon
         await until(lambda: leader.tally.missed > before)
 
 
-async def test_the_next_leader_judges_what_the_last_one_has_not_acknowledged(address, store):
+async def test_the_next_leader_examines_what_the_last_one_has_not_acknowledged(address, store):
     at = address()
     async with members(at, 3) as (first, second, other):
-        other.put("judged")
-        await judged(first, ["judged"])
+        other.put("examined")
+        await examined(first, ["examined"])
         await first.crash()
         other.put("sent to nobody")
         await until(lambda: store.run("XLEN", stream(at)) >= 2)
         second.leadership.is_leader = True
-        await judged(second, ["judged", "sent to nobody"])
+        await examined(second, ["examined", "sent to nobody"])
         assert second.tally.missed == 0
         assert other.tally.order == []
 
 
-async def test_what_a_replica_saw_last_and_what_the_leader_has_read_is_judged_at_the_end(
+async def test_what_a_replica_saw_last_and_what_the_leader_has_read_is_examined_at_the_end(
     address, monkeypatch
 ):
     monkeypatch.setattr(module, "GATHER_SECONDS", 60.0)
@@ -238,7 +238,7 @@ async def test_what_was_trimmed_before_it_was_read_is_counted(address, store):
     at = address()
     async with members(at, 2) as (leader, other):
         other.put("first")
-        await judged(leader, ["first"])
+        await examined(leader, ["first"])
         leader.leadership.is_leader = False
         for number in range(3):
             other.put(f"observation {number}")
@@ -246,7 +246,7 @@ async def test_what_was_trimmed_before_it_was_read_is_counted(address, store):
         await until(lambda: store.run("XLEN", stream(at)) == 4)
         store.run("XTRIM", stream(at), "MAXLEN", 1)
         leader.leadership.is_leader = True
-        await judged(leader, ["first", "observation 2"])
+        await examined(leader, ["first", "observation 2"])
         assert leader.tally.missed
 
 
@@ -277,7 +277,7 @@ async def test_what_cannot_be_read_is_counted_and_passed_over(address, store):
             content = msgspec.msgpack.encode(Observations(b"other", number, observations))
             store.run("XADD", stream(at), "*", "m", content)
         store.run("XADD", stream(at), "*", "m", content)  # the same again
-        await judged(one, ["good", "good"])
+        await examined(one, ["good", "good"])
         assert one.count("unreadable") == 3
         assert one.up
 
@@ -291,4 +291,4 @@ async def test_another_program_may_use_the_names(address, store, caplog):
         await until(lambda: not one.up)
         assert "give --store another ?prefix=" in caplog.records[-1].fields["reason"]
         store.run("DEL", stream(at))
-        await judged(one, ["kept"])
+        await examined(one, ["kept"])

@@ -17,7 +17,7 @@ from tests.controlplane.processes import ProcessGroup
 from tests.store.binaries import PACKAGES
 from tests.store.test_access import address
 from tests.store.test_intents import Story
-from tests.store.test_observations import judged, members
+from tests.store.test_observations import examined, members
 from tests.unit.manifest_files import REPOSITORY
 from webhook.manifest.rendering import Choices, render
 
@@ -37,9 +37,6 @@ class Container:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
         for mount in CONTAINER["volumeMounts"]:
             (folder / mount["name"]).mkdir()
         self.write_certificate()
@@ -51,6 +48,9 @@ class Container:
         write_files(self.folder / "tls", pair.files)
 
     def start(self) -> None:
+        with socket.socket() as free:  # a new one each time: another process may take the old one
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
         program, *flags = self.here(CONTAINER["command"])
         command = [PACKAGES.binary(program), *flags]
         self._processes.start("valkey", command, PACKAGES.environment(program))
@@ -132,7 +132,7 @@ async def test_replicas_share_it_over_tls_with_the_password(container: Container
     ) as each:
         await Story(each).intend(0, 5)
         each[1].put("seen")
-        await judged(each[0], ["seen"])
+        await examined(each[0], ["seen"])
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_kubectl_finds_it_and_it_knows_its_version(sandbox: Sandbox) -> None:
     assert out.startswith(f"genguard {__version__}, ")
 
 
-def test_it_judges_files(sandbox: Sandbox) -> None:
+def test_it_examines_files(sandbox: Sandbox) -> None:
     code, out = run(sandbox, "status", "-f", "/tmp/certs/deployment.json", "-o", "json")
     assert code == 0, out
     assert json.loads(out.splitlines()[0])["ready"] is False

@@ -7,7 +7,7 @@ import pytest
 from genguard.admission.decode import decode_review
 from genguard.admission.review import Phase
 from genguard.review import awaited_intent
-from tests.reviews import clobbered, judge, make_review
+from tests.reviews import clobbered, make_dependencies, make_review
 
 LOST = clobbered()
 ALL_THERE = make_review(
@@ -23,7 +23,7 @@ def encoded(review: dict) -> bytes:
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[" * 2_000 + b"]" * 2_000])
 def test_for_what_is_no_review_nobody_is_asked(body):
-    assert awaited_intent(body, Phase.MUTATE, judge()) is None
+    assert awaited_intent(body, Phase.MUTATE, make_dependencies()) is None
 
 
 @pytest.mark.parametrize(
@@ -40,8 +40,8 @@ def test_for_what_is_no_review_nobody_is_asked(body):
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_no_intent_could_change_the_judgement(asked, phase, because):
-    assert awaited_intent(encoded(asked), phase, judge()) is None
+def test_no_intent_could_change_the_examination(asked, phase, because):
+    assert awaited_intent(encoded(asked), phase, make_dependencies()) is None
 
 
 def test_for_a_status_that_cannot_be_read_nobody_is_asked():
@@ -51,17 +51,21 @@ def test_for_a_status_that_cannot_be_read_nobody_is_asked():
     body = body.replace(b'"HERE"', deep)
 
     def deeper(levels: int) -> object:
-        return deeper(levels - 1) if levels else awaited_intent(body, Phase.MUTATE, judge())
+        return (
+            deeper(levels - 1)
+            if levels
+            else awaited_intent(body, Phase.MUTATE, make_dependencies())
+        )
 
     assert deeper(400) is None
 
 
 def test_the_intent_of_a_write_that_lost_something_is_awaited():
-    key = awaited_intent(encoded(LOST), Phase.MUTATE, judge())
+    key = awaited_intent(encoded(LOST), Phase.MUTATE, make_dependencies())
     assert key is not None
     assert key == decode_review(encoded(LOST)).join_key
 
 
 def test_further_fields_that_are_restored_may_be_missing_from_any_status():
-    dependencies = judge(restore="status.observedGeneration,status.phase")
+    dependencies = make_dependencies(restore="status.observedGeneration,status.phase")
     assert awaited_intent(encoded(ALL_THERE), Phase.MUTATE, dependencies) is not None

@@ -58,10 +58,10 @@ def test_the_sum_is_less_than_the_memory_of_the_pod() -> None:
 
 
 def test_intents_that_made_room_are_counted() -> None:
-    judge = ReviewSetup(ReviewOptions())
+    ask_rules = ReviewSetup(ReviewOptions())
     for number in range(800):
         ((_, body),) = ATTACKS["intents with long types"](number)
-        review(body, Phase.INTENT, judge.dependencies, 0.0)
-    counted = dict(judge.dropped())
+        review(body, Phase.INTENT, ask_rules.dependencies, 0.0)
+    counted = dict(ask_rules.dropped())
     assert counted["intents",] > 0
     assert counted["answers",] == 0

@@ -99,7 +99,7 @@ def test_what_cannot_be_decoded_is_refused_and_nothing_else_is_lost():
     assert cluster.detection.findings()
 
 
-def test_of_what_is_also_reviewed_the_reviews_are_judged_and_no_version():
+def test_of_what_is_also_reviewed_the_reviews_are_examined_and_no_version():
     cluster = Cluster()
     resource = f"{HOOKS}.admissionregistration.k8s.io"
     feed(cluster.detection, Phase.OUTCOME, update({"a": 1}, {"a": 2}, resource=resource), NOW)

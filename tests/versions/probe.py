@@ -8,7 +8,7 @@ from tests.controlplane.client import Client
 from tests.controlplane.discovery import ServedResource
 from tests.controlplane.options import Options
 from tests.differential.samples import Filler, load_samples, notation
-from tests.differential.verdicts import compare, predicted_by_library
+from tests.differential.tally import compare, predicted_by_library
 from tests.differential.writes import Target
 from tests.versions.contract import NAMESPACE, live
 from tools.versions.published import Release

@@ -24,7 +24,7 @@ CLEARED = "observed-generation-cleared"
 FOREIGN = "foreign-status-writer"
 
 
-def test_every_step_of_the_upgrade_and_of_the_rollback_is_judged_right() -> None:
+def test_every_step_of_the_upgrade_and_of_the_rollback_is_examined_right() -> None:
     old, new = Kubelet("old", gate=None), Kubelet("new", gate=True)
     with ControlPlane(OLD) as plane, Upgrade(plane) as story:
         a = plane.client

@@ -12,7 +12,7 @@ from tests.controlplane.client import wait_until
 from tests.controlplane.options import FULL_CLUSTER
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.genguard import RECORD, Genguard
-from tests.e2e.recordings import judged, wrong_predictions
+from tests.e2e.recordings import examined, wrong_predictions
 from tests.e2e.registrations import registered
 from tests.e2e.statuses import Shop
 from tests.e2e.test_terminating import Numbers, Told, Web, watching
@@ -68,7 +68,7 @@ def test_from_1_34_to_1_35_and_back_and_to_1_35_again_every_count_and_verdict_is
         assert guard.findings() == []
         guard.stop(at_once=True)
         for kind in ("Deployment", "ReplicaSet", "Pod"):
-            reviews = judged(guard.recording, kind)
+            reviews = examined(guard.recording, kind)
             assert {one.phase for one in reviews} == {"intent", "mutate", "outcome"}
             assert list(wrong_predictions(reviews)) == []
 

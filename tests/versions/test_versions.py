@@ -18,7 +18,7 @@ from tests.controlplane.discovery import ServedResource
 from tests.controlplane.options import Options
 from tests.controlplane.plane import ControlPlane
 from tests.differential.samples import definitions, notation
-from tests.differential.verdicts import Reviews, Tally, check
+from tests.differential.tally import Reviews, Tally, check
 from tests.differential.writes import WRITER
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered, rule

@@ -123,7 +123,7 @@ LIVES: Final = Growth(
     "plays one life after the other. Calm: recorded lives of rollouts and of pods, each time as "
     f"another object. Storm: {STORM_OBJECTS:,} objects that each repeat one status or spec "
     "transition, as fast as they are answered; each has repeated it before the measurement. x: of "
-    "the processor time of a review. The Go webhook has one phase and judges pods alone: beside it "
+    "the processor time of a review. The Go webhook has one phase and examines pods: beside it "
     "genguard stands in the first table.",
     tuple(Step(name, job) for name, job in _LIVES.items()),
     ("cpu_us", "rate"),

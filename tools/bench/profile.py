@@ -51,9 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     bodies = _bodies(corpus)
     print(f"\n{len(bodies)} times {flags.of} in phase mutate under cProfile:")
     if flags.of == "review":
-        _profile(_judging(Phase.MUTATE), bodies, flags.sort)
+        _profile(_examining(Phase.MUTATE), bodies, flags.sort)
     else:
-        _profile(_detecting(), _judged(bodies), flags.sort)
+        _profile(_detecting(), _examined(bodies), flags.sort)
     return 0
 
 
@@ -74,12 +74,12 @@ def _timed(corpus: Sequence[Recorded]) -> list[float]:
     bodies = _bodies(corpus)
     makers: list[Callable[[], Call]] = [
         lambda: decode_review,
-        *(partial(_judging, phase) for phase in Phase),
+        *(partial(_examining, phase) for phase in Phase),
     ]
-    return [*(_micros(make, bodies) for make in makers), _micros(_detecting, _judged(bodies))]
+    return [*(_micros(make, bodies) for make in makers), _micros(_detecting, _examined(bodies))]
 
 
-def _judging(phase: Phase) -> Call:
+def _examining(phase: Phase) -> Call:
     deps, clock = dependencies(), itertools.count()
     return lambda body: review(body, phase, deps, next(clock) * _SECONDS_APART)
 
@@ -95,7 +95,7 @@ def _detecting() -> Call:
     return detect
 
 
-def _judged(bodies: Sequence[bytes]) -> list[Reviewed]:
+def _examined(bodies: Sequence[bytes]) -> list[Reviewed]:
     """What the server hands to detection."""
     deps = dependencies()
     results = [review(body, Phase.MUTATE, deps, 0.0).result for body in bodies]

@@ -29,7 +29,7 @@ class Answers(StrEnum):
 
     CONSTANT = "constant"  # the same bytes always, with the uid of no request
     ALLOWED = "allowed"  # the request's uid, without a patch
-    JUDGED = "judged"  # generation and observedGeneration as the two rules want them
+    COUNTED = "examined"  # generation and observedGeneration as the two rules want them
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ SERVERS: Final = (
         GENGUARD,
         f"genguard serve {' '.join(EVERYTHING_ON)}, on uvloop",
         _genguard("uvloop", *EVERYTHING_ON),
-        Answers.JUDGED,
+        Answers.COUNTED,
         needs="uvloop",
         by_phase=True,
         puts_aside=_PUTS_ASIDE,
@@ -143,7 +143,7 @@ SERVERS: Final = (
         "genguard+asyncio",
         "the same on asyncio, as where uvloop is not installed",
         _genguard("asyncio", *EVERYTHING_ON),
-        Answers.JUDGED,
+        Answers.COUNTED,
         by_phase=True,
         puts_aside=_PUTS_ASIDE,
     ),
@@ -151,7 +151,7 @@ SERVERS: Final = (
         GO,
         "a webhook of controller-runtime in Go with the two rules, on every core",
         _go,
-        Answers.JUDGED,
+        Answers.COUNTED,
         uses_cores=True,
     ),
 )

@@ -30,11 +30,11 @@ from genguard.replay import Replay, as_row
 from genguard.review import review
 from genguard.review_setup import GenerationPatch, ReviewOptions
 from tests.contract_of_answers import violations
-from tests.reviews import judge
+from tests.reviews import make_dependencies
 from webhook.server.watching import NotWatchableError, parse_watched
 from webhook.store.address import BadStoreError, parse_store
 
-_JUDGE: Final = judge(generation_patch=GenerationPatch.ALWAYS)
+_DEPENDENCIES: Final = make_dependencies(generation_patch=GenerationPatch.ALWAYS)
 _CODES: Final = ("", *sorted(load_shapes().types), "Q", "T")
 _AT: Final = datetime(2026, 11, 21, tzinfo=UTC)
 _JSON: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
@@ -65,9 +65,9 @@ def decode(data: bytes) -> None:
 def answer(data: bytes) -> None:
     """Every body gets a 200 that the API server takes, or a 400; the same twice."""
     for phase in Phase:
-        reply = review(data, phase, _JUDGE, 0.0)
+        reply = review(data, phase, _DEPENDENCIES, 0.0)
         assert reply.status in (200, 400)
-        assert review(data, phase, _JUDGE, 0.0).body == reply.body
+        assert review(data, phase, _DEPENDENCIES, 0.0).body == reply.body
         if reply.status == 200:
             try:
                 asked = json.loads(data)
@@ -192,7 +192,7 @@ def flags(data: bytes) -> None:
 
 
 def documents(data: bytes) -> None:
-    """Files of objects: each is read or told unreadable; lint judges what can be read."""
+    """Files of objects: each is read or told unreadable; lint examines what can be read."""
     found = [
         one.value
         for one in read_documents(data.splitlines(keepends=True))

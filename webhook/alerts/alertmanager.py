@@ -3,7 +3,8 @@
 Alertmanager recognizes an alert by its labels, so labels hold only what never changes in a finding.
 An alert is sent again well before Alertmanager would resolve it by itself, and resolved by an
 `endsAt` in the past (prometheus/alertmanager api/v2; Prometheus' own notifier does the same).
-A finding that had no room any more has not ended: its alert is sent for a day after its last sign.
+A finding that had no room any more has not ended: its alert is sent for a day after its last
+signal.
 """
 
 import asyncio
@@ -85,7 +86,7 @@ class AlertmanagerSink:
         return held[-_MOST_HELD:]
 
     def _alert(self, finding: Finding, now: datetime) -> dict[str, Any]:
-        """Return an alert, firing or ended: one that follows from another finding does not fire."""
+        """Return an alert, firing or ended: one that another finding causes does not fire."""
         where = finding.object
         actors = finding.actor_labels
         target = f"{where.namespace}/{where.name}" if where.namespace else where.name

@@ -5,7 +5,7 @@ tenant made. CEL's C++ runtime counts iterations alone, so a budget of our own w
 the cost of each function. A process has limits that hold whatever runs in it.
 
 What exceeds them is remembered by its text and not evaluated again: its webhook stays a
-possible cause, and objects of its rule are judged by their conditions. Calls block: on an event
+possible cause, and objects of its rule are evaluated by their conditions. Calls block: on an event
 loop they are made in a thread.
 """
 
@@ -44,7 +44,7 @@ _TRIES: Final = 2
 """How often a limit is exceeded before an expression counts as costly, or a start fails before
 there is a pause: a virtual machine counts a moment in which it stands still as processor time."""
 _CONDITION: Final = ("a matchCondition", "its webhook stays possible")
-_RULE: Final = ("an expression of a rule", "its objects are judged by their conditions")
+_RULE: Final = ("an expression of a rule", "its objects are evaluated by their conditions")
 """What is evaluated, and what follows where it costs too much: for the log."""
 _FAILURES: Final = (BrokenExecutor, TimeoutError, OSError, RuntimeError, MemoryError)
 """A worker that was ended, does not answer, or gave up: CEL stops after 10,000 iterations."""
@@ -109,7 +109,7 @@ class Evaluator(AbstractContextManager["Evaluator"]):
             encoded = b""
         if not encoded or len(encoded) > MOST_BYTES:
             return RuleAnswers(rule, {})
-        answers = self._answers(_RULE, list(keys), "judge_rule", keys, encoded)
+        answers = self._answers(_RULE, list(keys), "evaluate_rule", keys, encoded)
         if len(answers) < len(keys):
             return RuleAnswers(rule, {})
         return RuleAnswers(rule, {key: answers[text] for key, text in rule.expressions.items()})
@@ -205,7 +205,7 @@ def reviewed_request(request: AdmissionRequest) -> worker.ReviewedRequest | None
 
 
 class RuleEvaluator:
-    """Judges objects by the rules of a run; the rules may be replaced. Its calls block."""
+    """Evaluates objects by the rules of a run; the rules may be replaced. Its calls block."""
 
     def __init__(self, evaluator: Evaluator, rules: HealthRules) -> None:
         self._evaluator: Final = evaluator

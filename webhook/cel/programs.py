@@ -121,7 +121,7 @@ def rule_program(expression: str, key: Key) -> _Rule | str:
             meant = {name: get_close_matches(name, FIELDS, 1, _MEANT) for name in fields}
             wrong = next((name for name in fields if meant[name]), None)
             if wrong is not None:
-                return f"{_place(error)}: there is no {wrong}: did you mean {meant[wrong][0]}?"
+                return f"{_position(error)}: there is no {wrong}: did you mean {meant[wrong][0]}?"
             if not fields:
                 return _told(error)
             names += fields
@@ -142,7 +142,7 @@ def _decoded(document: bytes) -> Mapping[str, Any]:
     return msgspec.json.decode(document, type=dict[str, Any])
 
 
-def judge_rule(expression: str, keys: Mapping[str, Key], document: bytes) -> Answer:
+def evaluate_rule(expression: str, keys: Mapping[str, Key], document: bytes) -> Answer:
     """Return the value of one of a rule's expressions over an object in JSON; or an error.
 
     Raises RuntimeError or MemoryError where the runtime gives up: it stops after 10,000 iterations.
@@ -167,8 +167,8 @@ def judge_rule(expression: str, keys: Mapping[str, Key], document: bytes) -> Ans
     return bool(value)
 
 
-def _contains(whole: Sequence[Any], part: Sequence[Any]) -> bool:
-    return all(item in whole for item in part)
+def _contains(values: Sequence[Any], part: Sequence[Any]) -> bool:
+    return all(item in values for item in part)
 
 
 _SETS: Final = {
@@ -193,7 +193,7 @@ def _wrong_type(program: cel.Expression, key: Key) -> str:
     return f"line 1, column 1: it gives {given}, want {words}"
 
 
-def _place(error: Exception) -> str:
+def _position(error: Exception) -> str:
     match = _ERROR.search(str(error))
     return f"line {match[1]}, column {match[2]}" if match else "line 1, column 1"
 
@@ -201,4 +201,4 @@ def _place(error: Exception) -> str:
 def _told(error: Exception) -> str:
     match = _ERROR.search(str(error))
     cause = match[3].partition(" expecting ")[0].removesuffix(" (in container '')") if match else ""
-    return f"{_place(error)}: {cause or 'it cannot be compiled'}"
+    return f"{_position(error)}: {cause or 'it cannot be compiled'}"

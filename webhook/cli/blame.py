@@ -55,10 +55,10 @@ def blame(
     log = AuditBlame(kind_in_log(kind, load_rows()), name, namespace or "")
     unread = read_audit_logs(log.take, expand(files, LOGS, recursive=recursive), max_line)
     try:
-        story = log.find()
+        object_log = log.find()
     except NotInLogError as error:
         raise click.ClickException(f"{', '.join(files)}: {error}") from error
-    _print(story.report(field), story.document, field, output)
+    _print(object_log.report(field), object_log.document, field, output)
     sys.exit(1 if unread else 0)
 
 

@@ -1,4 +1,4 @@
-"""`genguard explain`: when a kind's generation moves, how it is judged; a finding and its fix."""
+"""`genguard explain`: when a kind's generation moves, how its status is read; a finding."""
 
 import asyncio
 from pathlib import Path
@@ -16,7 +16,7 @@ from genguard.status.health_rules import HealthRules
 from webhook.cli import output as terminal
 from webhook.cli.errors import why_it_ended
 from webhook.cli.options import OUTPUT, Access, asks_server, finding_id, is_finding, verb
-from webhook.cli.rules import RULES, judging
+from webhook.cli.rules import RULES, rule_evaluator
 from webhook.files.given import read_definitions
 from webhook.server.flags import FILE
 
@@ -50,7 +50,7 @@ def explain(
     access: Access,
     output: str,
 ) -> None:
-    """Say when a kind's generation grows, who may write its status, and how it is judged."""
+    """Say when a kind's generation grows, who may write its status, and how it is evaluated."""
     if is_finding(resource):
         if server_version or crds or rules:
             raise click.UsageError("a finding is asked for at a server: leave out what is of kinds")
@@ -64,8 +64,8 @@ def explain(
         return
     if access.server or access.token:
         raise click.UsageError("--server is for finding/ID")
-    with judging(rules) as judge:
-        health = judge.rules
+    with rule_evaluator(rules) as evaluator:
+        health = evaluator.rules
     given = list(read_definitions(crds)) if crds else []
     if access.kubeconfig or access.context:
         found = _of_cluster(resource, server_version, health, access, "")
@@ -98,8 +98,8 @@ def _of_cluster(
 ) -> Explanation:
     """Explain a kind as a cluster has it; `unknown` is said where none was named, and none is."""
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
+    from webhook.cluster.cluster_watch import definitions, server_version  # noqa: PLC0415
     from webhook.cluster.connection import NoClusterError  # noqa: PLC0415
-    from webhook.cluster.following import definitions, server_version  # noqa: PLC0415
 
     async def ask() -> tuple[str, list[dict[str, Any]]]:
         async with access.connected() as rest:

@@ -135,7 +135,7 @@ class UnreadFileError(click.ClickException):
     """A file, plain or gzip, that cannot be read; `reason` says why."""
 
     def __init__(self, name: str, error: Exception) -> None:
-        self.reason: Final = getattr(error, "strerror", None) or "is no whole gzip file"
+        self.reason: Final = getattr(error, "strerror", None) or "is no complete gzip file"
         super().__init__(f"{name}: {self.reason}")
 
 

@@ -51,7 +51,7 @@ class FindingFilter(NamedTuple):
 
     severity  the least one
     selector  the labels of -l
-    seconds   how long ago the latest sign was at most; None: at any time
+    seconds   how long ago the latest signal was at most; None: at any time
     """
 
     namespace: str
@@ -140,7 +140,7 @@ def findings(
     if controllers:
         asyncio.run(_show_controllers(access, output))
     else:
-        asyncio.run((_follow if watch else _once)(wanted, access, output))
+        asyncio.run((_watch if watch else _once)(wanted, access, output))
 
 
 def _meant(target: str) -> tuple[str, str]:
@@ -181,7 +181,7 @@ async def _check_name(rest: "Rest", wanted: FindingFilter) -> None:
             raise await absent(rest, kind, namespace, wanted.name)
 
 
-async def _follow(wanted: FindingFilter, access: Access, output: Format) -> None:
+async def _watch(wanted: FindingFilter, access: Access, output: Format) -> None:
     """Show what changed in findings; a server that is lost is looked for again, for ever."""
     again, listing = Again(), _listing(output)
     was_reached, told = False, ""
@@ -230,7 +230,7 @@ def _rows(found: Sequence[Finding], output: Format) -> list[Row]:
 
 
 def _row(finding: Finding, now: float, *, wide: bool, below: bool) -> Row:
-    """`below`: the row stands beneath that of its cause, or of the whole that it is part of."""
+    """`below`: the row stands beneath that of its cause, or of the group that it is part of."""
     state = (
         "ending" if finding.is_ending(now) else "repaired" if finding.restored else finding.state
     )
@@ -270,8 +270,8 @@ async def _show_controllers(access: Access, output: Format) -> None:
     async with access.reached() as server:
         answer = await server.ask("/api/controllers", {}, Controllers)
     found = answer.controllers if answer else ()
-    if answer is not None and not answer.judged:
-        tell("This replica judges no writes: ask the one that leads; genguard doctor names it.")
+    if answer is not None and not answer.detects:
+        tell("This replica examines no writes: ask the one that leads; genguard doctor names it.")
     elif not found:
         tell("No controller has written observedGeneration since the server started.")
     head = tuple(Cell(title, Tone.FAINT) for title in _HEADER)

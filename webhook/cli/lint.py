@@ -74,7 +74,7 @@ def _row(finding: LintFinding) -> str:
 
 async def _of_cluster(access: Access) -> list[Any]:
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
-    from webhook.cluster.following import definitions  # noqa: PLC0415
+    from webhook.cluster.cluster_watch import definitions  # noqa: PLC0415
     from webhook.install.installing import registrations  # noqa: PLC0415
 
     async with access.connected() as rest:

@@ -103,10 +103,10 @@ def _room() -> int | None:
 
 def _wrapped(row: Row, widths: Sequence[int], room: int | None) -> list[str]:
     """Return the lines of a row: the last cell goes on in its column, or else beneath the row."""
-    whole = _line(row, widths)
+    one_line = _line(row, widths)
     *cells, last = row
-    if room is None or len(click.unstyle(whole)) <= room or not last.text:
-        return [whole]
+    if room is None or len(click.unstyle(one_line)) <= room or not last.text:
+        return [one_line]
     before = [width + len(_GAP) for _, width in zip(cells, widths, strict=False)]
     # A remark has a column of its own, and goes on a little to the right.
     at = sum(before) + (0 if len(row) > len(widths) else _INDENT)

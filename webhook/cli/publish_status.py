@@ -8,13 +8,13 @@ from typing import Any, Final
 import click
 
 from genguard.objects.served import Served
-from genguard.status.assessment import Judge
+from genguard.status.assessment import AskRules
 from genguard.status.published import LABEL, without_published
 from genguard.status.targets import RequestedTarget, WatchTarget, resolve_targets
 from webhook.cli.errors import carry_out
-from webhook.cli.following import Following
+from webhook.cli.object_watch import ObjectWatch
 from webhook.cli.options import ALL_NAMESPACES, NAMESPACE, Access, asks_cluster, verb
-from webhook.cli.rules import RULES, judging
+from webhook.cli.rules import RULES, rule_evaluator
 from webhook.cluster.connection import server_identity
 from webhook.cluster.discovery import discover
 from webhook.cluster.lease import LeaseElection
@@ -28,7 +28,7 @@ LEASE: Final = "genguard-publish-status"
 _TICK: Final = 5.0
 """Seconds after which time alone may have changed a condition."""
 _APART: Final = 1.0
-"""Seconds between two looks: each judges every object that has opted in."""
+"""Seconds between two looks: each evaluates every object that has opted in."""
 
 
 @verb()
@@ -40,13 +40,13 @@ _APART: Final = 1.0
 @click.argument("kinds", nargs=-1, required=True, metavar="KIND...")
 def publish_status(*, kinds: tuple[str, ...], rules: Path | None, **flags: Any) -> None:
     """Write conditions Ready and Settled into custom resources that opt in, until interrupted."""
-    with judging(rules) as judge, logging_to_stderr():
-        carry_out(_run(kinds, judge, **flags), is_endless=True)
+    with rule_evaluator(rules) as ask_rules, logging_to_stderr():
+        carry_out(_run(kinds, ask_rules, **flags), is_endless=True)
 
 
 async def _run(
     kinds: Sequence[str],
-    judge: Judge,
+    ask_rules: AskRules,
     *,
     access: Access,
     namespace: str | None,
@@ -65,7 +65,7 @@ async def _run(
         supervisor = Supervisor()
 
         async def publish() -> float:
-            await _lead(rest, served, targets, election, judge=judge, supervisor=supervisor)
+            await _lead(rest, served, targets, election, ask_rules=ask_rules, supervisor=supervisor)
             return 0.0
 
         publishing = Reconciler("publishing", publish, election)
@@ -86,10 +86,10 @@ async def _lead(
     targets: Sequence[WatchTarget],
     election: LeaseElection,
     *,
-    judge: Judge,
+    ask_rules: AskRules,
     supervisor: Supervisor,
 ) -> None:
-    """Follow the objects and publish, as long as this replica leads."""
+    """Watch the objects and publish, as long as this replica leads."""
     publisher = await _publisher(rest, targets)
 
     def on_seen(target: WatchTarget, uid: str, document: dict[str, Any]) -> dict[str, Any]:
@@ -97,7 +97,9 @@ async def _lead(
             publisher.see(target.served, uid, document)
         return dict(without_published(document))
 
-    async with Following(rest, served, targets, _tell, judge=judge, on_seen=on_seen) as objects:
+    async with ObjectWatch(
+        rest, served, targets, _tell, ask_rules=ask_rules, on_seen=on_seen
+    ) as objects:
         while election.is_leader:
             await asyncio.sleep(_APART)
             snapshot = await objects.next_snapshot(_TICK)

@@ -33,7 +33,7 @@ def replay(
     output: str,
     files: tuple[str, ...],
 ) -> None:
-    """Judge recorded reviews again."""
+    """Examine recorded reviews again."""
     evaluator = click.get_current_context().with_resource(Evaluator())
     definitions = load_definitions(crds) if crds else ()
     options = ReviewOptions(server_version=server_version, custom_resources=definitions)
@@ -56,7 +56,7 @@ def replay(
         elif not finding.get("partOf"):  # the finding that it is part of says how many there are
             click.echo(with_margin(*finding_row(finding)))
     summary = run.summary()
-    for entry in summary.get("notJudged", ()) if output == "table" else ():
+    for entry in summary.get("notExamined", ()) if output == "table" else ():
         click.echo(printable(entry["message"]))
     click.echo(write(summary))
     if run.is_empty:

@@ -63,11 +63,11 @@ def _read(files: Sequence[Path], max_line: int) -> tuple[tuple[HealthRule, ...],
     return every, [(name, case) for name, file in found for case in file.cases]
 
 
-def _test(cases: _Cases, judge: RuleEvaluator) -> list[str]:
+def _test(cases: _Cases, evaluator: RuleEvaluator) -> list[str]:
     """Run the cases, print those that fail and why, and return their names."""
     failed: list[str] = []
     for number, (name, case) in enumerate(cases, start=1):
-        differences = case.differences(judge, time.time())
+        differences = case.differences(evaluator, time.time())
         if not differences:
             continue
         text = f"{name}: case {number}, {case.of[1]}: {case.because or 'no reason given'}"
@@ -77,8 +77,8 @@ def _test(cases: _Cases, judge: RuleEvaluator) -> list[str]:
             say(f"  {line}")
     passed = len(cases) - len(failed)
     click.echo(f"{len(cases)} cases: {passed} pass, {len(failed)} fail")
-    untested = {str(rule) for rule in judge.rules.own} - {
-        str(rule) for _, case in cases if (rule := judge.rules.find(*case.of)) is not None
+    untested = {str(rule) for rule in evaluator.rules.own} - {
+        str(rule) for _, case in cases if (rule := evaluator.rules.find(*case.of)) is not None
     }
     if untested:
         say(f"no case has an object of {', '.join(sorted(untested))}")
@@ -89,10 +89,10 @@ RULES: Final[Callable[[F], F]] = click.option("--rules", type=FILE, metavar="FIL
 
 
 @contextmanager
-def judging(path: Path | None) -> Iterator[RuleEvaluator]:
-    """Judge by the rules of a file, and of the library. Raises click.UsageError.
+def rule_evaluator(path: Path | None) -> Iterator[RuleEvaluator]:
+    """Yield what evaluates the rules of a file, and of the library. Raises click.UsageError.
 
-    A process for CEL is started when the first object with such a rule is judged.
+    A process for CEL is started when the first object with such a rule is evaluated.
     """
     with Evaluator() as evaluator:
         own = () if path is None else load_rules(path, evaluator.complaint)

@@ -27,7 +27,7 @@ from genguard.status.targets import NAMESPACE_KINDS, WatchTarget
 from genguard.status.view import Health, StatusView
 from genguard.versions import SENT_TO_NO_WEBHOOK
 from webhook.cli.errors import ExitCode, carry_out, told_unread, why_it_ended
-from webhook.cli.following import Following
+from webhook.cli.object_watch import ObjectWatch
 from webhook.cli.options import Access, asks_cluster, in_namespaces, timeout, verb
 from webhook.cli.output import CHECKED, print_checked, tell, with_margin
 from webhook.cli.watch import fights
@@ -180,15 +180,17 @@ class _Scan(NamedTuple):
         ]
 
     async def of_stuck(self) -> list[ScanLine]:
-        """Judge the main kinds at the beginning and the end: what is not done at both is stuck."""
-        judged = self.served(NAMESPACE_KINDS)
-        for kind in judged:
+        """Read the main kinds at the beginning and the end: what is not done at both is stuck."""
+        main_kinds = self.served(NAMESPACE_KINDS)
+        for kind in main_kinds:
             listing = self.rest.try_list(kind.path(self.namespace), kind=kind.kind)
             await self.read(str(kind), listing)
         targets = [
-            WatchTarget(kind, self.namespace) for kind in judged if str(kind) not in self.refused
+            WatchTarget(kind, self.namespace)
+            for kind in main_kinds
+            if str(kind) not in self.refused
         ]
-        async with Following(self.rest, self.kinds, targets, tell) as objects:
+        async with ObjectWatch(self.rest, self.kinds, targets, tell) as objects:
             first = await _undone(objects)
             tell(f"{len(first)} objects are not done: they are looked at again at the end")
             await asyncio.sleep(self.seconds)
@@ -196,7 +198,7 @@ class _Scan(NamedTuple):
         return [of_stuck(view) for uid, view in last.items() if uid in first]
 
 
-async def _undone(objects: Following) -> dict[str, StatusView]:
+async def _undone(objects: ObjectWatch) -> dict[str, StatusView]:
     while (snapshot := await objects.next_snapshot(_TICK)) is None:
         pass
     views = (root.assessment.view for root in snapshot.roots)

@@ -12,17 +12,17 @@ import click
 import msgspec
 
 from genguard.blame.stuck import Culprit, Culprits
-from genguard.status.assessment import Judge, StatusLine, assess
+from genguard.status.assessment import AskRules, StatusLine, assess
 from genguard.status.drawing import Row, table
 from genguard.status.trees import Node, build_trees
 from webhook.cli.errors import ExitCode, told_unread
 from webhook.cli.files import MAX_LINE, FileObjects
 from webhook.cli.options import RECURSIVE, Access, asks_objects, filenames, verb
 from webhook.cli.output import Again, Format, Listing, lists, tell
-from webhook.cli.rules import RULES, judging
+from webhook.cli.rules import RULES, rule_evaluator
 
 if TYPE_CHECKING:
-    from webhook.cli.following import Snapshot
+    from webhook.cli.object_watch import Snapshot
 
 _ASKED_FOR: Final = ("name", "custom-columns")
 """Outputs without what the objects own."""
@@ -53,18 +53,18 @@ def status(
     **flags: Any,
 ) -> None:
     """Say whether objects are ready, settled and healthy, and which fields block."""
-    with judging(rules) as judge:
+    with rule_evaluator(rules) as ask_rules:
         if not files:
-            sys.exit(_of_cluster(words, output, access, judge, watch=watch, **flags))
+            sys.exit(_of_cluster(words, output, access, ask_rules, watch=watch, **flags))
         if words or watch or any(flags.values()) or any(access):
             message = "-f needs no cluster: leave out everything but -o, --rules and --max-line"
             raise click.UsageError(message)
         objects = FileObjects(files, max_line, recursive=recursive)
         roots: Iterable[Node]
         if output.is_table:
-            roots = build_trees(list(objects), at=time.time(), judge=judge)
+            roots = build_trees(list(objects), at=time.time(), ask_rules=ask_rules)
         else:
-            found = (assess(document, at=time.time(), judge=judge) for document in objects)
+            found = (assess(document, at=time.time(), ask_rules=ask_rules) for document in objects)
             roots = (Node(assessment, ()) for assessment in found)
         _listing(output, None).show(roots)
     sys.exit(1 if objects.unread else 0)
@@ -74,7 +74,7 @@ def _of_cluster(
     words: tuple[str, ...],
     output: Format,
     access: Access,
-    judge: Judge,
+    ask_rules: AskRules,
     *,
     watch: bool,
     **flags: Any,
@@ -82,7 +82,7 @@ def _of_cluster(
     # Imported here: status -f needs none of it, and the API client loads for half a second.
     from webhook.cli.targets import Targets, asked_by, open_findings, show_objects  # noqa: PLC0415
 
-    targets = Targets.of(access, asked_by(words, flags["selector"]), judge, **flags)
+    targets = Targets.of(access, asked_by(words, flags["selector"]), ask_rules, **flags)
     within = targets.namespace
     again = Again()
 
@@ -112,7 +112,7 @@ def _of_cluster(
     return 1 if is_partial or (shown.open_findings and access.server) else 0
 
 
-class FollowedLine(StatusLine, frozen=True, rename="camel"):
+class WatchedLine(StatusLine, frozen=True, rename="camel"):
     """One line of `genguard status -o json` of a cluster's object.
 
     culprits  null: no server could be asked
@@ -134,7 +134,7 @@ def _listing(output: Format, known: Culprits | None, *, is_live: bool = False) -
         if not is_live:
             return found
         culprits = known.of(node.assessment.view) if known else None
-        return FollowedLine(**msgspec.structs.asdict(found), culprits=culprits)
+        return WatchedLine(**msgspec.structs.asdict(found), culprits=culprits)
 
     return Listing(output, rows, _name, line, partial(_printed, output), alone=True, spare=_SPARE)
 

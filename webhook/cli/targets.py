@@ -15,13 +15,13 @@ from genguard.blame.stuck import Culprits
 from genguard.detection.finding import Finding
 from genguard.formats.nesting import is_unreadable
 from genguard.objects.served import Served, UnknownTargetError
-from genguard.status.assessment import Judge
+from genguard.status.assessment import AskRules
 from genguard.status.targets import RequestedTarget, WatchTarget, parse_targets, resolve_targets
 from genguard.status.trees import Node
 from genguard.status.wait_goal import Goal, WaitProgress, WaitState, WaitTracker
 from webhook.cli.asking_server import NoServerError, Server, answer_of
 from webhook.cli.errors import ExitCode, told_unread
-from webhook.cli.following import Following, Snapshot
+from webhook.cli.object_watch import ObjectWatch, Snapshot
 from webhook.cli.options import Access
 from webhook.cli.output import Tell
 from webhook.cluster.discovery import absent, discover
@@ -39,20 +39,20 @@ _APART_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """The objects that are asked for, and how they are judged; `namespace` "" is every one."""
+    """The objects that are asked for, and how they are evaluated; `namespace` "" is every one."""
 
     access: Access
     asked: tuple[RequestedTarget, ...]
     namespace: str
     selector: str
-    judge: Judge
+    ask_rules: AskRules
 
     @classmethod
     def of(
         cls,
         access: Access,
         asked: Sequence[RequestedTarget],
-        judge: Judge,
+        ask_rules: AskRules,
         *,
         namespace: str | None,
         all_namespaces: bool,
@@ -62,7 +62,7 @@ class Targets:
         if all_namespaces and any(target.name for target in asked):
             raise click.UsageError("an object of a name is in one namespace: give -n instead of -A")
         within = "" if all_namespaces else access.namespace(namespace)
-        return cls(access, tuple(asked), within, selector, judge)
+        return cls(access, tuple(asked), within, selector, ask_rules)
 
     def resolve(self, kinds: Sequence[Served], asked: RequestedTarget) -> WatchTarget:
         """Find the kind of what is asked. Raises UnknownTargetError."""
@@ -70,10 +70,10 @@ class Targets:
         return target
 
     @asynccontextmanager
-    async def followed(
+    async def watched(
         self, rest: Rest, kinds: Sequence[Served], found: Sequence[WatchTarget], tell: Tell
-    ) -> AsyncIterator[tuple[Following, "CulpritWatch"]]:
-        """Follow objects, and ask a server about them, while the context is entered.
+    ) -> AsyncIterator[tuple[ObjectWatch, "CulpritWatch"]]:
+        """Watch objects, and ask a server about them, while the context is entered.
 
         Raises NoServerError for a server that is named and does not answer, or one of UNREACHED.
         """
@@ -82,7 +82,7 @@ class Targets:
             async with self.access.reached(rest) as server:
                 await ask_findings(server, within)
         async with (
-            Following(rest, kinds, found, tell, judge=self.judge) as objects,
+            ObjectWatch(rest, kinds, found, tell, ask_rules=self.ask_rules) as objects,
             CulpritWatch(self.access, rest, kinds, within, tell) as culprits,
         ):
             yield objects, culprits
@@ -219,7 +219,7 @@ async def show_objects(
                 unread[str(target)] = error
             else:
                 found.append(target)
-        async with targets.followed(rest, kinds, found, tell) as (objects, culprits):
+        async with targets.watched(rest, kinds, found, tell) as (objects, culprits):
             culprits.needed = bool(targets.access.server)
             while True:
                 snapshot = await objects.next_snapshot(_TICK)
@@ -269,8 +269,8 @@ class Waiting:
             if resolved is None:
                 return self._time_out("")
             kinds, found = resolved
-            async with self._targets.followed(rest, kinds, found, self._tell) as followed:
-                return await self._follow(WaitTracker(found, self._goals), *followed)
+            async with self._targets.watched(rest, kinds, found, self._tell) as watched:
+                return await self._watch(WaitTracker(found, self._goals), *watched)
 
     async def _resolve(self, rest: Rest) -> tuple[list[Served], list[WatchTarget]] | None:
         """The kinds that are served, and the objects that are waited for; None when time is up.
@@ -288,19 +288,19 @@ class Waiting:
                 is_deletion = any(goal.is_deletion for goal in self._goals)
                 if is_deletion or not any(asked.may_come for asked in self._targets.asked):
                     raise
-                self._tell_news(f"waiting: {error}")
+                self._tell_changed(f"waiting: {error}")
             except RefusedError as error:
                 if not error.is_passing and error.status != HTTPStatus.NOT_FOUND:
                     raise
-                self._tell_news(f"waiting: {error}")
+                self._tell_changed(f"waiting: {error}")
             else:
                 return kinds, found
             if self._remaining <= 0:
                 return None
             await asyncio.sleep(min(_TICK / 2, self._remaining))
 
-    async def _follow(
-        self, tracker: WaitTracker, objects: Following, culprits: CulpritWatch
+    async def _watch(
+        self, tracker: WaitTracker, objects: ObjectWatch, culprits: CulpritWatch
     ) -> ExitCode:
         begun = time.monotonic()
         waiting: list[WaitProgress] = []
@@ -331,11 +331,11 @@ class Waiting:
                 culprits.look()
             more = f" (and {len(waiting) - 1} more objects)" if len(waiting) > 1 else ""
             first = _listed(waiting[:1], snapshot, culprits.known)
-            self._tell_news(f"waiting for {self._goal}: {first}{more}")
+            self._tell_changed(f"waiting for {self._goal}: {first}{more}")
         known = culprits.known or (await culprits.now() if waiting else None)
         return self._time_out(_listed(waiting, snapshot, known))
 
-    def _tell_news(self, text: str) -> None:
+    def _tell_changed(self, text: str) -> None:
         """Say a line when it differs from the last one, at most one a second."""
         now = time.monotonic()
         if text != self._told and now - self._told_at >= _TICK:

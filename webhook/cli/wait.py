@@ -12,7 +12,7 @@ from genguard.status.wait_goal import BadGoalError, Goal, parse_goals
 from webhook.cli.files import MAX_LINE, FileObjects
 from webhook.cli.options import RECURSIVE, Access, asks_objects, filenames, timeout, verb
 from webhook.cli.output import say
-from webhook.cli.rules import RULES, judging
+from webhook.cli.rules import RULES, rule_evaluator
 
 
 def _goals(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[Goal, ...]:
@@ -54,8 +54,8 @@ def wait(words: tuple[str, ...], access: Access, *, rules: Path | None, **flags:
     numbered = [goal for goal in goals if goal.generation is not None]
     if numbered and (len(asked) > 1 or not asked[0].name):
         raise click.UsageError(f"--for {numbered[0].text} is about one object: give KIND/NAME")
-    with judging(rules) as judge:
-        targets = Targets.of(access, asked, judge, **flags)
+    with rule_evaluator(rules) as ask_rules:
+        targets = Targets.of(access, asked, ask_rules, **flags)
         ending = asyncio.run(Waiting(targets, goals, seconds, say).run())
     sys.exit(ending)
 

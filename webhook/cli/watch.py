@@ -20,10 +20,10 @@ from genguard.versions import NEVER_WATCHED, SENT_TO_NO_WEBHOOK, Versions
 from webhook.cli.errors import carry_out
 from webhook.cli.options import OUTPUT, Access, asks_cluster, in_namespaces, verb
 from webhook.cli.output import object_line, tell
+from webhook.cluster.cluster_watch import see_versions
 from webhook.cluster.discovery import discover
-from webhook.cluster.following import see_versions
 from webhook.cluster.rest import RefusedError, Rest
-from webhook.cluster.watch import Change, ChangeKind, Collection, follow
+from webhook.cluster.watch import Change, ChangeKind, Collection, keep_watching
 from webhook.server.flags import duration
 from webhook.tasks.clock import CLOCK
 from webhook.tasks.supervisor import Supervisor
@@ -66,7 +66,7 @@ async def _run(
         chosen = None if everything else [*_chosen(kinds, served)]
         watched = fights(rest, served, chosen, namespace or "", seconds, at_rest=at_rest)
         async for detection in watched:
-            for found in _news(detection.findings(), printed):
+            for found in _to_print(detection.findings(), printed):
                 line = msgspec.to_builtins(found)
                 click.echo(object_line(line) if is_json else as_row(line))
     if not printed:
@@ -120,20 +120,20 @@ async def fights(
             troubles[kind] = time.monotonic() + lately, reason
 
     changes = {kind: Collection(rest, path, kind.kind).changes for kind, path in paths.items()}
-    following = {
-        f"watch {kind}": partial(follow, asked, partial(see, kind), partial(begin, kind))
+    watches = {
+        f"watch {kind}": partial(keep_watching, asked, partial(see, kind), partial(begin, kind))
         for kind, asked in changes.items()
     }
     what = f"{len(paths)} kinds" if chosen is None else ", ".join(map(str, paths))
     tell(f"watching {what}{'; ^C ends it' if seconds is None else f' for {seconds:g} s'}")
     ends = math.inf if seconds is None else time.monotonic() + seconds
-    async with supervisor.running(following):
+    async with supervisor.running(watches):
         is_over = False
         while not is_over:
             await asyncio.sleep(_TICK)
             now = CLOCK.now()
             detection.ledger.tell_time(now, CLOCK.ahead)
-            detection.settle(now)
+            detection.resolve_quiet(now)
             is_over = time.monotonic() >= ends
             yield detection
     for kind, (until, reason) in troubles.items():
@@ -170,13 +170,13 @@ def _chosen(kinds: Iterable[str], served: Sequence[Served]) -> Iterator[Served]:
     yield from (first[name] for name in usual)
 
 
-def _news(
+def _to_print(
     findings: Iterable[Finding], printed: dict[str, tuple[Severity, str]]
 ) -> Iterator[Finding]:
     """Yield the findings that are new, or whose severity or state was printed otherwise."""
     for finding in findings:
         known = finding.severity, finding.state
-        is_news = finding.severity is not Severity.INFO or finding.id in printed
-        if is_news and printed.get(finding.id) != known:
+        is_printed = finding.severity is not Severity.INFO or finding.id in printed
+        if is_printed and printed.get(finding.id) != known:
             printed[finding.id] = known
             yield finding

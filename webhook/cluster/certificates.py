@@ -39,7 +39,7 @@ _SOON_SECONDS: Final = 1.0
 
 @dataclass(slots=True)
 class Certificates:
-    """Follows the certificate in a Secret: `step` is that of a Reconciler.
+    """Mirrors the certificate in a Secret: `step` is that of a Reconciler.
 
     names       the DNS names of the certificate
     lifetime    of a new certificate

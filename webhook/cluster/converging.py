@@ -48,8 +48,8 @@ from genguard.detection.finding import FoundObject
 from genguard.objects.fields import ABSENT, get
 from genguard.objects.selectors import Truth, every
 from genguard.objects.served import Served
+from webhook.cluster.cluster_watch import ADMISSION, POLICY_PLURALS
 from webhook.cluster.discovery import path_if_served
-from webhook.cluster.following import ADMISSION, POLICY_PLURALS
 from webhook.cluster.rest import APPLY_PATCH, UNREACHED, RefusedError, Rest, if_there, unreached
 from webhook.cluster.tracing import configurations
 
@@ -265,10 +265,10 @@ class Convergence:
 
     async def look_at_all(self, every_one: Sequence[Prepared]) -> list[ConvergeResult | Refused]:
         """Look at each manifest, some side by side. Raises RefusedError for a missing right."""
-        places = asyncio.Semaphore(_AT_ONCE)  # most of the time is spent waiting
+        at_once = asyncio.Semaphore(_AT_ONCE)  # most of the time is spent waiting
 
         async def look(prepared: Prepared) -> ConvergeResult | Refused:
-            async with places:
+            async with at_once:
                 return await self._look(prepared, every_one)
 
         return await asyncio.gather(*map(look, every_one))

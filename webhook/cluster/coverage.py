@@ -24,7 +24,7 @@ class Coverage:
     custom      every version of each custom resource
     hooks       those of the phase /outcome, which is registered for all that is sent at all
     namespaces  the labels of each; empty as long as no cluster was read
-    watched     kinds whose versions are judged, and whether they may be read
+    watched     kinds whose versions are examined, and whether they may be read
     changed     is called when custom resources have come or gone
     """
 

@@ -101,11 +101,11 @@ async def owned_kinds(
         for kind in preferred.values()
         if kind.watchable and kind.namespaced and (kind.group, kind.kind) not in SILENT_KINDS
     ]
-    turn = asyncio.Semaphore(_AT_ONCE)
+    slot = asyncio.Semaphore(_AT_ONCE)
     unread: list[Served] = []
 
     async def read(kind: Served) -> list[Mapping[str, Any]]:
-        async with turn:
+        async with slot:
             try:
                 path = kind.path(namespace if kind.namespaced else "")
                 listed = await rest.list_all(path, only_metadata=True)

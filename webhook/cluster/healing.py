@@ -37,7 +37,7 @@ from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 
 AGAIN_SECONDS: Final = 2.0
-"""The pause between two reads of one object: within 10 s the dashboard shows that it is whole."""
+"""The pause between two reads of one object: the dashboard shows within 10 s that it is right."""
 FRESH_SECONDS: Final = 5.0
 """An object is left alone for so long after its last signal: its writer is often about to write
 again. Controllers answer a conflict or a change of their own within a second or two, and a value
@@ -190,7 +190,7 @@ class Healing:
 
 @dataclass(slots=True)
 class Rechecking:
-    """Rechecks damaged objects, and those whose damage was averted: a write may pass unseen.
+    """Rechecks damaged objects, and those whose damage was prevented: a write may pass unseen.
 
     clock  gives the time of findings
     """
@@ -214,8 +214,8 @@ class Rechecking:
         self._read_at = {thing: at for thing, at in self._read_at.items() if thing in damaged}
         now = self.clock()
         due = [thing for thing, several in damaged.items() if self._is_due(thing, several, now)]
-        whole = {thing: not any(each.damage for each in damaged[thing]) for thing in due}
-        due.sort(key=lambda thing: (whole[thing], self._read_at.get(thing, 0.0)))
+        undamaged = {thing: not any(each.damage for each in damaged[thing]) for thing in due}
+        due.sort(key=lambda thing: (undamaged[thing], self._read_at.get(thing, 0.0)))
         for thing in due[:MOST_READS]:
             self._read_at[thing] = self.clock()
             unreached: Exception | None = None
@@ -241,7 +241,7 @@ class Rechecking:
             return error
         self._look(thing, stored)
         for state in damaged:
-            damage = state.harm
+            damage = state.possible_damage
             if not (self.healer and stored and damage and is_broken(damage, stored)):
                 continue
             healed = await self.healer.heal(state, damage, stored)

@@ -6,7 +6,7 @@ Lease's duration by the candidate's own monotonic clock: clocks of machines are 
 stops leading before anybody else may begin. If two candidates write at once, the resourceVersion
 decides. In webhook/cluster/standby.py what is known of the pods counts, too.
 
-A leader that vanishes without a word is followed within 7 s, at worst: its last renewal is seen a
+A leader that vanishes without a word is replaced within 7 s, at worst: its last renewal is seen a
 tick later (1 s), has run out LEASE_SECONDS after that (5 s), and is looked at each tick (1 s).
 
 Not `kubernetes.aio.leaderelection`: it measures by the time of day, so that a clock that is set

@@ -168,9 +168,9 @@ class Rest:
         most  objects in a page
         Raises as `call` does.
         """
-        following = ""
+        next_page = ""
         while True:
-            asked = {**params, "limit": str(most), "continue": following}
+            asked = {**params, "limit": str(most), "continue": next_page}
             try:
                 text = await self.read(path, accept=accept, **asked)
             except TooLongError:
@@ -189,8 +189,8 @@ class Rest:
             for item in page.objects:
                 metadata_of(path, item, kind)
             yield page, cut
-            following = page.metadata.following
-            if not following:
+            next_page = page.metadata.next_page
+            if not next_page:
                 return
 
     async def call(
@@ -361,9 +361,9 @@ class Metadata(msgspec.Struct, rename="camel"):
 _metadata: Final = msgspec.json.Decoder(Metadata)
 
 
-class _ListMeta(msgspec.Struct, rename={"version": "resourceVersion", "following": "continue"}):
+class _ListMeta(msgspec.Struct, rename={"version": "resourceVersion", "next_page": "continue"}):
     version: str = ""
-    following: str = ""
+    next_page: str = ""
 
 
 class Page(msgspec.Struct, rename="camel"):

@@ -16,7 +16,7 @@ from zstandard import ZstdCompressor, ZstdDecompressor, ZstdError, get_frame_par
 
 from genguard.detection.ledger import Row
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest, if_there
-from webhook.store.persister import ChangedError, DamagedStoreError, NotSavedError
+from webhook.store.persister import ChangedError, CorruptStoreError, NotSavedError
 from webhook.tasks.threads import in_thread
 
 _DESCRIPTION: Final = (
@@ -34,7 +34,7 @@ _CHANGED: Final = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)
 
 
 class FindingsConfigMap:
-    """A Place of findings. Needs the rights to create ConfigMaps, get and update it."""
+    """A storage of findings. Needs the rights to create ConfigMaps, get and update it."""
 
     seconds: ClassVar = COUNT_SECONDS
     room: ClassVar = MOST_BYTES_OF_BLOCK
@@ -66,7 +66,7 @@ class FindingsConfigMap:
         try:
             rows = await in_thread(unpack, base64.b64decode(text, validate=True)) if text else ()
         except binascii.Error as error:
-            raise DamagedStoreError("no base64") from error
+            raise CorruptStoreError("no base64") from error
         self._read = version
         return rows
 
@@ -134,8 +134,8 @@ def unpack(data: bytes) -> tuple[Row, ...]:
     """Return the rows of a block. Raises DamagedStoreError."""
     try:
         if get_frame_parameters(data).content_size > _MOST_UNPACKED:
-            raise DamagedStoreError("larger than any that is written")
+            raise CorruptStoreError("larger than any that is written")
         unpacked = ZstdDecompressor().decompress(data, max_output_size=_MOST_UNPACKED)
         return _block_decoder.decode(unpacked).rows
     except (ZstdError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise DamagedStoreError("damaged, or of another version") from error
+        raise CorruptStoreError("damaged, or of another version") from error

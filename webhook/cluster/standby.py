@@ -6,7 +6,7 @@ gives the label to itself, and then takes it from every other pod, because the p
 has vanished cannot. With a shared store it is every pod that the leader reaches: a node that
 vanishes is ready for its API server for another 40 seconds.
 
-Each replica follows the pods. It takes the Lease at once when the holder's pod is gone, is being
+Each replica watches the pods. It takes the Lease at once when the holder's pod is gone, is being
 deleted or is not ready, if it is ready itself; otherwise when the Lease has run out. A Lease that
 nobody holds is left to a pod that is ready: one that is just starting answers nobody yet.
 
@@ -169,7 +169,7 @@ class StandbyElection(LeaseElection):
 
     @asynccontextmanager
     async def taking_part(self, supervisor: Supervisor) -> AsyncIterator[None]:
-        """Take part, and follow the pods, while the context is entered."""
+        """Take part, and watch the pods, while the context is entered."""
         pods = Collection(self._rest, self._pods_path, **OURS)
         on_change = keeping(read_pod, self.see, supervisor)
         async with (

@@ -20,8 +20,8 @@ from genguard.objects.served import Served
 from genguard.status import published
 from genguard.status.assessment import Assessment
 from genguard.status.published import Document
+from webhook.cluster.cluster_watch import DEFINITIONS
 from webhook.cluster.event import tell
-from webhook.cluster.following import DEFINITIONS
 from webhook.cluster.rest import APPLY_PATCH, UNREACHED, RefusedError, Rest, if_there
 from webhook.telemetry.logs import LOGGER
 
@@ -83,14 +83,14 @@ class StatusPublisher:
         found = self._objects.setdefault(uid, _Object(served, document, stored))
         found.document, found.stored = document, stored
 
-    async def publish(self, judged: Assessment) -> None:
+    async def publish(self, assessed: Assessment) -> None:
         """Write the conditions of an object, if they have changed. Never raises."""
-        view = judged.view
+        view = assessed.view
         found = self._objects.get(view.uid)
         if found is None or view.deleting or _version(found.document) < found.written:
             return
-        if _version(judged.document) != _version(found.document):
-            return  # it has changed since: the next look judges the new state
+        if _version(assessed.document) != _version(found.document):
+            return  # it has changed since: the next look evaluates the new state
         await self._leave_to_others(found)
         if self.clock() < found.next_at:
             return
@@ -147,7 +147,7 @@ class StatusPublisher:
         )
 
     async def _apply(self, found: _Object, items: list[dict[str, Any]]) -> bool:
-        """Apply conditions to the state that was judged; return whether they are stored."""
+        """Apply conditions to the state that was evaluated; return whether they are stored."""
         wait = SHORTEST_SECONDS
         try:
             found.written = _version(await self._send(found, found.document, items))
@@ -163,7 +163,7 @@ class StatusPublisher:
         status = error.status if isinstance(error, RefusedError) else 0
         if status == HTTPStatus.CONFLICT:
             if _CONFLICT not in str(error):
-                return 0.0  # it was written meanwhile: the next look judges the new state
+                return 0.0  # it was written meanwhile: the next look evaluates the new state
             for name in published.TYPES:
                 if name not in found.stopped:
                     await self._stop(found, name, "another field manager")

@@ -32,8 +32,8 @@ from genguard.converge.creation import Site, Tried, copy_of, lost_fields, sample
 from genguard.objects.served import Served, collection_path, find, split_target
 from genguard.trace.passes import status_as_reported
 from genguard.trace.plan import OWNER, RUN_LABEL, Traced, acting, has_expired, is_observer
+from webhook.cluster.cluster_watch import server_version
 from webhook.cluster.discovery import absent, discover
-from webhook.cluster.following import server_version
 from webhook.cluster.reconcile import NotInTimeError, until
 from webhook.cluster.rest import MERGE_PATCH, UNREACHED, RefusedError, Rest, ask, if_there
 
@@ -264,13 +264,13 @@ async def try_samples(
     for registration in registered:
         labels |= (registration.match.objects or {}).get("matchLabels") or {}
     metadata = {"generateName": "genguard-scan-", "labels": labels}
-    turn, params = asyncio.Semaphore(_AT_ONCE), {**_PARAMS, "fieldManager": "genguard-scan"}
+    slot, params = asyncio.Semaphore(_AT_ONCE), {**_PARAMS, "fieldManager": "genguard-scan"}
     ends = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
 
     async def send(site: Site, sample: dict[str, Any]) -> list[Tried]:
         sent, path = {**sample, "metadata": metadata}, site.of.path(site.namespace)
         try:
-            async with turn, asyncio.timeout_at(ends):
+            async with slot, asyncio.timeout_at(ends):
                 made = await rest.call("POST", path, sent, params=params)
         except (RefusedError, *UNREACHED) as error:
             is_right = isinstance(error, RefusedError) and error.missing_right

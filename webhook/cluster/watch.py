@@ -1,7 +1,7 @@
 """Lists a collection of the API server page by page, then watches it: every change of it.
 
 Memory holds one page of a list at a time, and the uid of each object. A watch that ends goes on
-where it ended; the list is read again only when the API server has forgotten that place (410).
+where it ended; the list is read again only when the API server has forgotten that version (410).
 
 Not the library's informers, because they decode and keep whole objects, and run in threads; nor
 kubernetes.aio's Watch: it decodes every object whole, on the event loop, and fails at a line longer
@@ -72,7 +72,7 @@ class Change(NamedTuple):
 
 
 class Collection:
-    """A collection and how far it was followed: `changes` may be called again and again."""
+    """A collection and how far it was read: `changes` may be called again and again."""
 
     def __init__(self, rest: Rest, path: str | Locate, kind: str = "", **chosen: str) -> None:
         """`path`, such as /apis/apps/v1/deployments, or what returns it at each call of `changes`.
@@ -90,7 +90,7 @@ class Collection:
         self._known: Final[set[str]] = set()
         self._version = ""
 
-    def forget_place(self) -> None:
+    def forget_version(self) -> None:
         """List again at the next call of `changes`: what came last was not taken in."""
         self._version = ""
 
@@ -172,7 +172,7 @@ class Collection:
                 self._version = metadata.resource_version
 
 
-async def follow(
+async def keep_watching(
     states: Callable[[], AsyncIterator[T]],
     on_state: Callable[[T], Awaitable[None] | None],
     on_trouble: Callable[[str], None],
@@ -234,10 +234,10 @@ def informing(
         return on_change(change)
 
     def failed() -> None:
-        collection.forget_place()
+        collection.forget_version()
         on_trouble()
 
-    run = {what: lambda: follow(collection.changes, see, warn)}
+    run = {what: lambda: keep_watching(collection.changes, see, warn)}
     return supervisor.running(run, on_failure=failed)
 
 
@@ -259,8 +259,8 @@ def keeping(
         before = known.pop(change.uid, None)
         if change.what is ChangeKind.SEEN:
             with supervisor.guard("objects of a cluster"):
-                whole = {key: decode_cut(raw) for key, raw in change.object.items()}
-                known[change.uid] = (whole["metadata"]["name"], read(whole))
+                document = {key: decode_cut(raw) for key, raw in change.object.items()}
+                known[change.uid] = (document["metadata"]["name"], read(document))
         has_all = has_all or change.what is ChangeKind.CAUGHT_UP
         is_same = bool(change.uid) and known.get(change.uid) == before
         if has_all and not is_same:

@@ -29,7 +29,7 @@ MOST_SHOWN: Final = 100
 _BATCH_SIZE: Final = 50
 """Objects between two pauses for the event loop: about half a millisecond."""
 _SECONDS_OF_SHED: Final = 60.0
-"""A loop turns again within this time: a sign that was missed is seen then."""
+"""A loop repeats within this time: a signal that was missed is seen then."""
 _SLOW_SECONDS: Final = 30.0
 """An object that is not ready for so long may hang: most pods start within it."""
 _DELETED: Final = "metadata.deletionTimestamp"
@@ -40,7 +40,7 @@ class OverallState(StrEnum):
     """Whether something is broken.
 
     waiting  nothing is, but something is not ready, and stays so for a while
-    ending   nothing is, but findings wait to be resolved: no sign comes any more
+    ending   nothing is, but findings wait to be resolved: no signal comes any more
     unknown  nothing is known to be, but this server cannot tell
     """
 
@@ -94,7 +94,7 @@ class Broken(msgspec.Struct, frozen=True, rename="camel"):
     missing   why this server cannot tell, a sentence each
     """
 
-    verdict: OverallState
+    state: OverallState
     since: str | None
     objects: int
     findings: int
@@ -177,11 +177,11 @@ async def find_broken(
         await asyncio.sleep(0)
     began = [*read.red, *(family.stuck_since for family in stuck if family.stuck_since is not None)]
     missing = tuple(_missing(sources, now))
-    verdict = OverallState.UNKNOWN if missing else OverallState.GOOD
+    state = OverallState.UNKNOWN if missing else OverallState.GOOD
     if read.ends or slow:
-        verdict = OverallState.WAITING if slow else OverallState.ENDING
+        state = OverallState.WAITING if slow else OverallState.ENDING
     return Broken(
-        verdict=OverallState.BROKEN if began else verdict,
+        state=OverallState.BROKEN if began else state,
         since=rfc3339(min(began)) if began else None,
         objects=len({family.root_uid for family in stuck} | read.broken),
         findings=read.alone,
@@ -219,7 +219,7 @@ def _missing(sources: Sources, now: float) -> Iterator[str]:
     """Say why this server cannot tell that nothing is broken."""
     if active := sources.stands_by_for:
         yield (
-            f"{active} judges, and does not show its pages to this pod. Findings are as "
+            f"{active} detects, and does not show its pages to this pod. Findings are as "
             f"saved at {stamp(sources.saved_at(now))}; other pages show what this pod sees itself."
         )
     elif not sources.metrics.last_review:
@@ -234,8 +234,8 @@ def _missing(sources: Sources, now: float) -> Iterator[str]:
         )
     if (ago := now - sources.detecting.last_shed) < _SECONDS_OF_SHED:
         yield (
-            f"Not every review is judged, since there is too much to do: the last one was left out "
-            f"{span(max(ago, 0.0) // 1)} ago. Loops may go on unseen."
+            f"Not every review is examined, since there is too much to do: the last one was left "
+            f"out {span(max(ago, 0.0) // 1)} ago. Loops may go on unseen."
         )
     if dropped := sources.detecting.detection.ledger.dropped:
         yield (
@@ -245,7 +245,7 @@ def _missing(sources: Sources, now: float) -> Iterator[str]:
     for resource, is_current in sources.watching.states().items():
         if not is_current:
             yield f"The watch of {resource} is not current: changes may be missing."
-    if sources.about().get("store") == "sqlite-damaged":
+    if sources.about().get("store") == "sqlite-corrupt":
         yield (
             "The file of findings was damaged when this server started, and was moved aside, as "
             "the log says: what was known before is missing."

@@ -1,6 +1,6 @@
 """Lists of findings: what URL parameters choose, the worst first, in groups of one culprit. Pure.
 
-A finding that follows from another is a consequence: it stands beneath its cause, in the group of
+A finding that another causes is a consequence: it stands beneath its cause, in the group of
 that cause. Objects that are not settled stand beneath the finding that is to blame.
 """
 
@@ -50,7 +50,7 @@ class FindingQuery(msgspec.Struct, frozen=True):
 
     kind     of the objects, as kubectl takes it
     culprit  as webhook/dashboard/headlines.py names it
-    since    findings with a sign within this time, such as 24h
+    since    findings with a signal within this time, such as 24h
     """
 
     q: str
@@ -82,7 +82,7 @@ class FindingQuery(msgspec.Struct, frozen=True):
     def find(self, findings: Iterable[Finding], now: float) -> list[Finding]:
         """Return the findings that match, sorted: unresolved first, the worst and latest first.
 
-        The latest began last: in the order of signs, rows would change places with each sign.
+        The latest began last: in the order of signals, rows would move with each of them.
         """
         found = sorted(
             self._matching(findings, now),
@@ -173,7 +173,7 @@ LEAST_ROWS: Final = 5
 class FindingRow(NamedTuple):
     """One finding and what comes of it.
 
-    consequences  findings that follow from it, and what else its culprit does to the object
+    consequences  findings that it causes, and what else its culprit does to the object
     not_settled   objects that are not settled, for which it is to blame
     """
 
@@ -230,7 +230,7 @@ def arrange(
     not_settled  objects to show beneath the findings that are to blame
     """
     ids, above = {finding.id for finding in found}, above_of(known)
-    # Where the cause is filtered out, what follows from it stands alone.
+    # Where the cause is filtered out, what it causes stands alone.
     heads = [finding for finding in found if above.get(finding.id) not in ids]
     blamed: dict[str, list[NotSettled]] = {}
     for thing in not_settled:
@@ -245,7 +245,7 @@ def arrange(
     groups: dict[str, list[Finding]] = {}
     for head in heads:
         groups.setdefault(culprit(head).name, []).append(head)
-    follows, total = beneath(known, above), len(heads)
+    caused, total = beneath(known, above), len(heads)
 
     def group(name: str, shown: Sequence[Finding]) -> FindingGroup:
         members = groups[name]
@@ -256,7 +256,7 @@ def arrange(
             FindingRow(
                 finding,
                 say(finding, kind_of),
-                follows.get(finding.id, ()),
+                caused.get(finding.id, ()),
                 blamed.get(finding.id, ()),
             )
             for finding in shown

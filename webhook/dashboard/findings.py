@@ -79,7 +79,7 @@ async def _first_screen(
     """Return the values of each row, and for the worst finding the first step that ends it."""
     samples = context.sources.detecting.detection.ledger.samples({finding.id for finding in shown})
     is_first = asked.is_usual and shown and shown[0].state != "resolved"
-    first = (await _whole(context, shown[:1]))[0] if is_first else None
+    first = (await _with_fixes(context, shown[:1]))[0] if is_first else None
 
     def happenings() -> dict[str, Happening | None]:
         diffs = {name: shown_diff(raw) for name, raw in samples.items()}
@@ -131,7 +131,7 @@ async def load_all(context: PageContext, query: Mapping[str, str], now: float) -
     known = context.sources.detecting.findings()
     page = await context.queue.in_thread(lambda: select(known, asked, now))
     if len(page.findings) <= MOST_WITH_FIX:
-        page = structs.replace(page, findings=await _whole(context, page.findings))
+        page = structs.replace(page, findings=await _with_fixes(context, page.findings))
     if not page.total:
         why = context.sources.coverage.why_nothing(asked.kind, asked.namespace)
         page = structs.replace(page, note=why)
@@ -145,30 +145,30 @@ async def load_finding(context: PageContext, query: Mapping[str, str], now: floa
         if found.id == query["id"]:
             above = await context.queue.in_thread(lambda: above_of(known))
             cause = next((finding for finding in known if finding.id == above.get(found.id)), None)
-            (whole,) = await _whole(context, (found,))
+            (detailed,) = await _with_fixes(context, (found,))
             sources = context.sources
             mode, enforce = sources.about().get("mode", ""), sources.enforce()
             values: dict[str, Any] = {
                 "again": _again((found,), now),
                 "cause": cause,
-                "follows": beneath(known, above).get(found.id, ()),
-                "page": runbook_of(whole, mode, enforce),
+                "consequences": beneath(known, above).get(found.id, ()),
+                "page": runbook_of(detailed, mode, enforce),
             }
             if sources.alertmanager:
-                values["silence_url"] = silence_form(sources.alertmanager, whole)
-            return PageData(whole, values)
+                values["silence_url"] = silence_form(sources.alertmanager, detailed)
+            return PageData(detailed, values)
     raise MissingError(
         "No finding has this id. Newer findings may have replaced it, this server may have "
         "restarted, or another replica has it: each replica has its own findings."
     )
 
 
-async def _whole(context: PageContext, found: Sequence[Finding]) -> tuple[Finding, ...]:
+async def _with_fixes(context: PageContext, found: Sequence[Finding]) -> tuple[Finding, ...]:
     """Return findings with what happened and what ends them."""
     sources = context.sources
     detection = sources.detecting.detection
     samples = detection.ledger.samples({finding.id for finding in found})
-    histories = detection.history.snapshot() if sources.detecting.judges else None
+    histories = detection.history.snapshot() if sources.detecting.detects else None
     registered = sources.mutators.registered
     enforcing = sources.about().get("mode") == "enforcing"
     installation = Installation(enforcing, sources.enforce(), sources.connected)

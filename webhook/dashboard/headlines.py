@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, names_of
 from genguard.detection.questions import FINDINGS
-from genguard.detection.questions.turned import Turned
+from genguard.detection.questions.reversals import Reversals
 from genguard.detection.sample import ShownField, ShownValue, WriteDiff, field_name
 from genguard.generation import table
 from genguard.objects.fields import from_pointer
@@ -60,7 +60,7 @@ def culprit(found: Finding) -> Culprit:
 _HINTS: Final = {Confidence.LIKELY: "probably", Confidence.POSSIBLE: "possibly"}
 
 
-_PLACE: Final = {name: place for place, name in enumerate(FINDINGS)}
+_RANK: Final = {name: rank for rank, name in enumerate(FINDINGS)}
 """A loss comes before what follows from it."""
 
 
@@ -76,15 +76,15 @@ def above_of(findings: Iterable[Finding]) -> dict[str, str]:
             key = culprit(finding).name, finding.object.identity, finding.state == "resolved"
             about[key].append(finding)
     for alike in about.values():
-        first, *others = sorted(alike, key=lambda found: (-found.severity.rank, _place(found)))
+        first, *others = sorted(alike, key=lambda found: (-found.severity.rank, _rank(found)))
         above.update((other.id, first.id) for other in others)
     return above | {
         finding.id: above.get(finding.above, finding.above) for finding in findings if finding.above
     }
 
 
-def _place(finding: Finding) -> tuple[int, str]:
-    return _PLACE.get(finding.detector, len(_PLACE)), finding.first_seen
+def _rank(finding: Finding) -> tuple[int, str]:
+    return _RANK.get(finding.detector, len(_RANK)), finding.first_seen
 
 
 def short_name(actor: Actor) -> str:
@@ -213,17 +213,17 @@ def happening(found: Finding) -> Happening | None:
     about = next((field for field in known if _is_about(field, found.paths)), None)
     if about is None or found.diff is None:
         return None
-    turns = (about.asked, about.left, about.stored)
+    stages = (about.asked, about.left, about.stored)
     if not about.is_changed_by_webhooks:
-        turns = (about.before, about.asked, about.stored)
-    seen = [turn for turn in turns if turn is not None]
+        stages = (about.before, about.asked, about.stored)
+    seen = [stage for stage in stages if stage is not None]
     apart = [value.text for at, value in enumerate(seen) if not at or value != seen[at - 1]]
     is_fight = found.detector in _FIGHTS and len(apart) > 1
     values = " ⇄ ".join(apart[:2]) if is_fight else " → ".join(apart)
     return Happening(about.field, values, tuple(_sides(found, found.diff, about)))
 
 
-_FIGHTS: Final = frozenset(finding.name for finding in Turned.findings)
+_FIGHTS: Final = frozenset(finding.name for finding in Reversals.findings)
 """Findings of writers that set a field against each other."""
 
 

@@ -33,7 +33,7 @@ _LIMIT: Final = 500
 _MOST: Final = 1_000
 _BATCH_SIZE: Final = 500
 """Objects between two pauses for the event loop: about a millisecond."""
-_WORST_FIRST: Final = {health: place for place, health in enumerate(reversed(Health))}
+_WORST_FIRST: Final = {health: index for index, health in enumerate(reversed(Health))}
 
 _Rank = tuple[int, bool, float, str]
 """Sorts by health, settled and age; the uid makes it unique."""

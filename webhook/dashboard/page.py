@@ -150,7 +150,7 @@ class Sources(NamedTuple):
 
     @property
     def stands_by_for(self) -> str:
-        """The name of the pod that judges in place of this one; "" where this one does."""
+        """The name of the pod that detects in place of this one; "" where this one does."""
         about = self.about()
         return about.get("active", "") if about.get("role") in _FOLLOWS else ""
 
@@ -168,7 +168,7 @@ class PageQueue:
         self._thread: Final = ThreadPoolExecutor(1, "dashboard")
 
     @asynccontextmanager
-    async def wait_turn(self) -> AsyncIterator[None]:
+    async def wait_slot(self) -> AsyncIterator[None]:
         """Wait until earlier requests are done; raises BusyError if too many wait."""
         if not self._left:
             raise BusyError(

@@ -23,7 +23,7 @@ _WORDS: Final = {
     "Yellow": "waiting",
     "Green": "fine",
     "open": GOES_ON,
-    "quiet": "broken, no new sign",
+    "quiet": "broken, no new signal",
     "resolved": "fine again",
 }
 """What pages call the healths of objects and the states of findings: broken, waiting or fine. Their
@@ -116,7 +116,7 @@ def word(name: str) -> str:
 
 
 def state(finding: Finding, now: float) -> str:
-    """Say how a finding stands: `waiting: no sign for 26 s, fine in 34 s if it stays so`."""
+    """Say how a finding stands: `waiting: no signal for 26 s, fine in 34 s if it stays so`."""
     if finding.restored:
         return "repaired at each write"
     if finding.is_ending(now):
@@ -124,7 +124,7 @@ def state(finding: Finding, now: float) -> str:
         left = span(max(finding.resolves_after - quiet, 0.0) // 1)
         if finding.ends[1] <= now:
             return f"repaired, resolved in {left} if it stays so"
-        why = "repaired" if finding.repaired else f"no sign for {span(quiet // 1)}"
+        why = "repaired" if finding.repaired else f"no signal for {span(quiet // 1)}"
         return f"waiting: {why}, fine in {left} if it stays so"
     if finding.incomplete_since and finding.state != "resolved":
         return f"{word(finding.state)}, not fully seen for {lasts(finding.incomplete_since, now)}"

@@ -1,7 +1,7 @@
 """The routes of the dashboard: each page as HTML for people and as JSON for programs.
 
-`/api/server` and `/api/controllers` are for programs alone. `/api/news` tells a page when to reload
-its data, and holds nothing of any object.
+`/api/server` and `/api/controllers` are for programs alone. `/api/changes` tells a page when to
+reload its data, and holds nothing of any object.
 """
 
 import time
@@ -33,16 +33,16 @@ from webhook.server.lifecycle import AdmissionService
 from webhook.tasks.supervisor import FailingTask
 
 
-class News(msgspec.Struct, frozen=True):
+class Changes(msgspec.Struct, frozen=True, rename="camel"):
     """What a page asks for every second: when a number has changed, it loads itself again.
 
-    turns  how often findings have changed
-    moves  how often objects have become settled or unsettled
-    open   how many findings of each severity are open
+    finding_changes  how often findings have changed
+    object_changes   how often objects have become settled or unsettled
+    open             how many findings of each severity are open
     """
 
-    turns: int
-    moves: int
+    finding_changes: int
+    object_changes: int
     open: dict[str, int]
 
 
@@ -77,7 +77,7 @@ async def _load_controllers(context: PageContext, query: Mapping[str, str], _: f
     check_parameters(query, ())
     detecting = context.sources.detecting
     writers = tuple(detecting.detection.reporting.writers())
-    return PageData(Controllers(writers, detecting.judges), {})
+    return PageData(Controllers(writers, detecting.detects), {})
 
 
 Load = Callable[[PageContext, Mapping[str, str], float], Awaitable[PageData]]
@@ -117,7 +117,7 @@ class Dashboard:
         self._sources: Final = sources
         self._queue: Final = PageQueue()
         self._shown = sources.detecting.latest
-        self._turns = 0
+        self._finding_changes = 0
         self._open: dict[str, int] = {}
 
     def routes(self, service: AdmissionService) -> list[web.AbstractRouteDef]:
@@ -132,7 +132,7 @@ class Dashboard:
             web.get("/api/broken", partial(self._json, context, broken.load)),
             web.get("/api/server", partial(self._json, context, _load_server)),
             web.get("/api/controllers", partial(self._json, context, _load_controllers)),
-            web.get("/api/news", partial(self._json, context, self._load_news)),
+            web.get("/api/changes", partial(self._json, context, self._load_changes)),
             web.get("/static/{name}", _static),
             web.get("/{path:.*}", self._not_found),
         ]
@@ -141,24 +141,26 @@ class Dashboard:
         """Stop the page queue."""
         self._queue.close()
 
-    async def _load_news(
+    async def _load_changes(
         self, context: PageContext, query: Mapping[str, str], __: float
     ) -> PageData:
         check_parameters(query, ())
         detecting = self._sources.detecting
         if detecting.latest is not self._shown:
-            shown, self._turns = detecting.latest, self._turns + 1
+            shown, self._finding_changes = detecting.latest, self._finding_changes + 1
             self._shown, self._open = (
                 shown,
                 await context.queue.in_thread(lambda: count_open(shown)),
             )
         counts = {name: count for name, count in self._open.items() if count}
-        return PageData(News(self._turns, detecting.tracking.blocking_changes, counts), {})
+        return PageData(
+            Changes(self._finding_changes, detecting.tracking.blocking_changes, counts), {}
+        )
 
     async def _html(self, context: PageContext, page: Page, request: web.Request) -> web.Response:
         now = self._now(page.load)
         try:
-            async with self._queue.wait_turn():
+            async with self._queue.wait_slot():
                 if answer := await self._forwarded(context, request):
                     return answer
                 seen = await page.load(context, {**request.query, **request.match_info}, now)
@@ -170,9 +172,9 @@ class Dashboard:
 
     async def _json(self, context: PageContext, load: Load, request: web.Request) -> web.Response:
         try:
-            async with self._queue.wait_turn():
+            async with self._queue.wait_slot():
                 # /api/server is about this replica. News are asked for too often to be forwarded.
-                is_own = load in (_load_server, self._load_news)
+                is_own = load in (_load_server, self._load_changes)
                 if not is_own and (answer := await self._forwarded(context, request)):
                     return answer
                 now = self._now(load)

@@ -179,9 +179,9 @@ def plot(steps: Sequence[Step], reconciled: Sequence[Milestone], now: float) -> 
 
     names = _lanes(steps)
     first = bottom + 54
-    places = {name: first + index * _LANE for index, name in enumerate(names)}
+    lane_of = {name: first + index * _LANE for index, name in enumerate(names)}
     marks = (
-        Mark(x(step.time), places.get(step.actor, places[names[-1]]), _kind(step), _title(step))
+        Mark(x(step.time), lane_of.get(step.actor, lane_of[names[-1]]), _kind(step), _title(step))
         for step in steps
     )
     apart = max(1, -(-(high - low) // _UP))  # five whole numbers at most
@@ -195,7 +195,7 @@ def plot(steps: Sequence[Step], reconciled: Sequence[Milestone], now: float) -> 
             if any(value is not None for _, value in points)
         ),
         marks=tuple(marks),
-        lanes=tuple(Label(at, name) for name, at in places.items()),
+        lanes=tuple(Label(at, name) for name, at in lane_of.items()),
         across=tuple(Label(x(at), _clock(at, wide)) for at in edges),
         up=tuple(Label(y(value), str(value)) for value in range(low, high + 1, apart)),
     )

@@ -61,7 +61,7 @@ class ListedWebhook(msgspec.Struct, frozen=True, rename="camel"):
     unchanged  writes that it was called for and that came through unchanged
     changed    writes that it changed as far as findings know, resolved ones too
     findings   the unresolved findings that name it, the surest and most frequent first
-    changes    what it does, by kind, since this server judges
+    changes    what it does, by kind, since this server detects
     """
 
     position: int

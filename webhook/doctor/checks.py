@@ -1,7 +1,7 @@
 """The checks of `genguard doctor`, in the order in which they are told: causes come first.
 
 Each phase of a write is a call of its own. Where calls are spread over pods without a shared store,
-one pod sees the intent and another the outcome, and neither can judge the write.
+one pod sees the intent and another the outcome, and neither can examine the write.
 """
 
 import base64
@@ -62,7 +62,7 @@ _LEFT_OUT: Final = ("kube-node-lease",)
 _COUNTS: Final = re.compile("([0-9]+)/([0-9]+)")
 _SAME: Final = ("reinvocationPolicy", "matchPolicy", "sideEffects")
 _STORES: Final = ("memory", "sqlite", "valkey")
-_LOGGED: Final = {"valkey-lost": "store", "sqlite-damaged": "'moved aside'"}
+_LOGGED: Final = {"valkey-lost": "store", "sqlite-corrupt": "'moved aside'"}
 """Stores that do not work, and a word of the line in the log about it."""
 _UNTIL: Final = (((1, 33), "never"), ((1, 34), "gated"), ((1, 35), "ungated"))
 """What is said of nodes before a version."""
@@ -323,9 +323,9 @@ def phases(facts: Facts) -> Iterator[Told]:
     if not asked or not complete:
         return  # the check `reached` says why
     names = [{said.get("instance", "") for said in probe.values()} for probe in complete]
-    whole = sum(len(name) == 1 for name in names)
-    seen = {"whole": whole, "sent": sent}
-    is_split = whole < len(complete)
+    unsplit = sum(len(name) == 1 for name in names)
+    seen = {"unsplit": unsplit, "sent": sent}
+    is_split = unsplit < len(complete)
     is_shared = all(answer.get("store") == "valkey" for answer in facts.answers)
     live = filter(None, facts.live.values())
     services = (document for document in live if document["kind"] == "Service")
@@ -451,13 +451,13 @@ def nodes(facts: Facts) -> Iterator[Told]:
         return
     doubted: defaultdict[str, list[str]] = defaultdict(list)
     for name, version in sorted(facts.nodes.items()):
-        doubted[_doubt(version)].append(name)
+        doubted[_untested_note(version)].append(name)
     trusted = len(doubted.pop("", ()))
     others = [f"; {say('nodes', said, names=few(names))[0]}" for said, names in doubted.items()]
     yield ok(trusted=trusted, all=len(facts.nodes), others="".join(others))
 
 
-def _doubt(version: str) -> str:
+def _untested_note(version: str) -> str:
     """Return what is said of nodes with a kubelet of this version; "" where all is well."""
     try:
         reached = parse_version(version)

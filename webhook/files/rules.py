@@ -28,8 +28,8 @@ Complain = Callable[[str, Key], str]
 """Why an expression cannot be used, with line and column; "" where it can."""
 
 
-class RulesPlace(NamedTuple):
-    """Where the rules of a server are: in a file, or in a ConfigMap that it follows."""
+class RulesLocation(NamedTuple):
+    """Where the rules of a server are: in a file, or in a ConfigMap that it watches."""
 
     file: Path | None
     namespace: str
@@ -37,19 +37,19 @@ class RulesPlace(NamedTuple):
     configmap: str
 
 
-def parse_place(text: str) -> RulesPlace | None:
+def parse_location(text: str) -> RulesLocation | None:
     """Read `FILE`, `configmap:NAME` or `configmap:NAMESPACE/NAME`; None for "".
 
     Raises BadFileError.
     """
     kind, colon, rest = text.partition(":")
     if kind != "configmap" or not colon:
-        return RulesPlace(Path(text), "", "") if text else None
+        return RulesLocation(Path(text), "", "") if text else None
     namespace, slash, name = rest.rpartition("/")
     if not all(_NAME.fullmatch(part) for part in ((namespace, name) if slash else (name,))):
         message = "write configmap:NAME or configmap:NAMESPACE/NAME"
         raise BadFileError(f"{RULES} {text}: {message}")
-    return RulesPlace(None, namespace, name)
+    return RulesLocation(None, namespace, name)
 
 
 class RuleFile(NamedTuple):
@@ -68,11 +68,11 @@ def load_rules(path: Path, complain: Complain) -> tuple[HealthRule, ...]:
 
 
 def _compiled(
-    rules: tuple[HealthRule, ...], place: str, complain: Complain
+    rules: tuple[HealthRule, ...], location: str, complain: Complain
 ) -> tuple[HealthRule, ...]:
     """Return the same rules; raises BadFileError for the first that cannot be compiled."""
     for why in complaints(rules, complain):
-        raise BadFileError(f"{place}: {why}")
+        raise BadFileError(f"{location}: {why}")
     return rules
 
 
@@ -133,39 +133,39 @@ def _parse(documents: Iterable[Any], source: str) -> RuleFile:
     for document in documents:
         if isinstance(document, Unreadable):
             raise BadFileError(f"{RULES} {source}: {document}")
-        place = f"{source}:{document.line}"
+        location = f"{source}:{document.line}"
         if document.value.get("kind") == "ConfigMap":
-            rules += parse_texts(_texts(document.value, place))
+            rules += parse_texts(_texts(document.value, location))
             continue
         try:
             if CASES not in document.value or any(key in document.value for key in LISTS):
                 rules += parse_rules(document.value, source)
             cases += parse_cases(document.value)
         except BadRuleError as error:
-            raise BadFileError(f"{RULES} {place}: {error}") from error
+            raise BadFileError(f"{RULES} {location}: {error}") from error
     return RuleFile(distinct_rules(rules), tuple(cases))
 
 
-def _texts(document: Mapping[str, Any], place: str) -> Mapping[str, str]:
+def _texts(document: Mapping[str, Any], location: str) -> Mapping[str, str]:
     data = document.get("data")
     if not isinstance(data, Mapping) or not all(isinstance(text, str) for text in data.values()):
-        raise BadFileError(f"{RULES} {place}: a ConfigMap without texts in data")
+        raise BadFileError(f"{RULES} {location}: a ConfigMap without texts in data")
     return data
 
 
 class ServerRules:
     """The rules of a server: those of a file, or those that a ConfigMap has now.
 
-    place       where they are; None: only the library is used
+    location    where they are; None: only the library is used
     is_refused  whether what the ConfigMap has now is not used
     """
 
-    def __init__(self, evaluator: Evaluator, place: RulesPlace | None) -> None:
+    def __init__(self, evaluator: Evaluator, location: RulesLocation | None) -> None:
         """Raises BadFileError for a file that cannot be used."""
-        file = None if place is None else place.file
+        file = None if location is None else location.file
         own = () if file is None else load_rules(file, evaluator.complaint)
         self._evaluator: Final = evaluator
-        self.place: Final = place
+        self.location: Final = location
         self.evaluator: Final = RuleEvaluator(evaluator, _with_library(own))
         self.is_refused = False
 

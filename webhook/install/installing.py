@@ -25,7 +25,7 @@ import manifests
 from genguard.linting.hook import MUTATING, VALIDATING
 from genguard.objects.shown import few
 from webhook.cluster.certificates import decoded
-from webhook.cluster.following import DEFINITIONS
+from webhook.cluster.cluster_watch import DEFINITIONS
 from webhook.cluster.installation import (
     ADMISSION,
     apply,
@@ -166,11 +166,11 @@ async def registrations(rest: Rest) -> list[Document]:
 
 async def _check_release(rest: Rest, server: Sequence[Document]) -> None:
     """Refuse where Helm manages the server or a registration: it would not know of it."""
-    for place in (*server, *(registration_of(*named) for named in REGISTRATIONS)):
-        live = await find(rest, place)
+    for named in (*server, *(registration_of(*named) for named in REGISTRATIONS)):
+        live = await find(rest, named)
         if live is not None and (release := release_of(live)):
             name, _, where = release.partition(" ")
-            message = f"{title_of(place)} is managed by the Helm release {release}. Change it with "
+            message = f"{title_of(named)} is managed by the Helm release {release}. Change it with "
             message += f"helm upgrade {name} CHART {where} --reuse-values, or remove it with "
             raise RefusedError(HTTPStatus.CONFLICT, f"{message}helm uninstall {release}")
 
@@ -183,18 +183,18 @@ def _everything(namespace: str) -> list[Document]:
     return list({path_of(document): document for document in rendered}.values())
 
 
-async def _required(rest: Rest, place: Document, message: str) -> Document:
+async def _required(rest: Rest, named: Document, message: str) -> Document:
     """Return an object that must be there already. Raises RefusedError, also without it."""
-    if found := await find(rest, place):
+    if found := await find(rest, named):
         return found
     raise RefusedError(HTTPStatus.NOT_FOUND, message)
 
 
 async def _password(rest: Rest, namespace: str) -> Step:
     """Plan the Secret of the Valkey that is installed: a password is kept, or made."""
-    place = secret_of(namespace, STORE_SECRET)
-    if decoded(await find(rest, place) or {}).get(PASSWORD):
-        return Step(Action.UNCHANGED, place)
+    named = secret_of(namespace, STORE_SECRET)
+    if decoded(await find(rest, named) or {}).get(PASSWORD):
+        return Step(Action.UNCHANGED, named)
     step = await plan_step(rest, store_secret(namespace, secrets.token_urlsafe(_SECRET_BYTES)))
     return step._replace(note="a password, not shown")
 

@@ -23,7 +23,7 @@ from webhook.cluster.coverage import Coverage
 from webhook.cluster.event import KubeEventSink
 from webhook.dashboard.page import Forwarding, Sources
 from webhook.dashboard.routes import Dashboard
-from webhook.files.rules import ServerRules, parse_place
+from webhook.files.rules import ServerRules, parse_location
 from webhook.server.access import Access, ReviewedTokens, TokenFile, is_loopback, within_host
 from webhook.server.admission import AdmissionHandler
 from webhook.server.collectors import TerminatingMetrics, TrackedMetrics
@@ -34,7 +34,7 @@ from webhook.server.recorder import Recorder
 from webhook.server.settings import LOOPBACK, Settings
 from webhook.server.watching import Watching, parse_watched
 from webhook.store.address import BadStoreError, ValkeyAddress, parse_store
-from webhook.store.persister import DAMAGED, kept_in_file
+from webhook.store.persister import CORRUPT, kept_in_file
 from webhook.tasks.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
 from webhook.telemetry.metrics import Counts, Metrics
@@ -89,11 +89,11 @@ class App:
             own_user=own_user,
             shows=Shows.ALL if settings.show_values else Shows.PLAIN,
         )
-        self.rules: Final = ServerRules(self._evaluator, parse_place(settings.rules))
+        self.rules: Final = ServerRules(self._evaluator, parse_location(settings.rules))
         tracking = Tracking(most_summaries=settings.summary_metrics)
         self.watching: Final = Watching(self._watched, tracking, self.rules.evaluator, supervisor)
 
-        # How reviews are judged; with a shared store, by what other replicas have seen as well.
+        # How reviews are examined; with a shared store, by what other replicas have seen as well.
         self.replicas: Replicas | None = None
         if isinstance(self._store, ValkeyAddress):
             from webhook.store import replicas  # noqa: PLC0415 - it loads valkey-py
@@ -202,7 +202,7 @@ class App:
         if self.replicas is not None:
             store = "valkey" if self.replicas.store.up else "valkey-lost"
         elif isinstance(self._store, Path):
-            store = "sqlite-damaged" if self.supervisor.left_out.get(DAMAGED) else "sqlite"
+            store = "sqlite-corrupt" if self.supervisor.left_out.get(CORRUPT) else "sqlite"
         seen, failing = self.detection.completeness, self.supervisor.failing()
         said = about(self.metrics, store, seen, self._evaluator.costly, failing)
         if self.pods is None:

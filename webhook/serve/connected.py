@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import certs
 from genguard.versions import Versions
 from webhook.cluster.certificates import Certificates
+from webhook.cluster.cluster_watch import watch_cluster, watching_versions
 from webhook.cluster.connection import (
     IN_CLUSTER,
     connected,
@@ -17,7 +18,6 @@ from webhook.cluster.connection import (
     server_identity,
 )
 from webhook.cluster.discovery import collection_path
-from webhook.cluster.following import follow_cluster, watching_versions
 from webhook.cluster.healing import Healing, Rechecking
 from webhook.cluster.installation import enforcing_command
 from webhook.cluster.lease import LeaseElection
@@ -49,7 +49,7 @@ _NAME: Final = "genguard"
 
 
 class ConnectedCluster:
-    """A cluster that the server of `app` follows, and what the server does there until it ends.
+    """A cluster that the server of `app` watches, and what the server does there until it ends.
 
     lease   elects one of the replicas
     objects reads stored objects
@@ -71,12 +71,12 @@ class ConnectedCluster:
     async def _run(self, reconciler: Reconciler) -> None:
         await self._enter(reconciler.running(self._app.supervisor))
 
-    async def follow(self) -> None:
-        """Follow its version, definitions, webhooks and watched objects, and the rules."""
+    async def watch(self) -> None:
+        """Watch its version, definitions, webhooks and watched objects, and the rules."""
         app, rest = self._app, self.rest
         metrics, supervisor, watching = app.metrics, app.supervisor, app.watching
         await self._enter(
-            follow_cluster(
+            watch_cluster(
                 rest,
                 app.setup,
                 app.mutators,
@@ -91,10 +91,10 @@ class ConnectedCluster:
             on_change = partial(_show, watching, state)
             informed = informing(f"watch {state}", found, on_change, supervisor, on_trouble=lost)
             await self._enter(informed)
-        place = app.rules.place
-        if place is not None and place.configmap:
-            where = place.namespace or self._namespace
-            await self._take_rules(f"/api/v1/namespaces/{where}/configmaps/{place.configmap}")
+        location = app.rules.location
+        if location is not None and location.configmap:
+            where = location.namespace or self._namespace
+            await self._take_rules(f"/api/v1/namespaces/{where}/configmaps/{location.configmap}")
 
     async def _take_rules(self, path: str) -> None:
         """Use the rules that a ConfigMap has, now and after each change."""
@@ -153,14 +153,14 @@ class ConnectedCluster:
         """Restore the findings of a ConfigMap, and save them there."""
         settings = self._app.settings
         show = detecting.show if settings.standby or settings.shares else None
-        place = FindingsConfigMap(self.rest, self._namespace, name)
+        location = FindingsConfigMap(self.rest, self._namespace, name)
         ledger = detecting.detection.ledger
-        persister = Persister(ledger, place, leadership, detecting.take_over, show)
+        persister = Persister(ledger, location, leadership, detecting.take_over, show)
         await persister.load()
         await self._enter(persister.running(self._app.metrics, self._app.supervisor))
 
     async def look_at(self, detecting: Detecting, fights: Iterable[str]) -> None:
-        """Read damaged objects again and again, and heal them; judge versions of `fights`, too.
+        """Read damaged objects again and again, and heal them; examine versions of `fights`, too.
 
         Without an election this replica reads them, and heals nothing.
         """
@@ -192,9 +192,9 @@ class ConnectedCluster:
         app.metrics.counts("genguard_registered_writes", follower.counts)
         reverted = "genguard_registrations_reverted"
         app.metrics.gauge(reverted, lambda: float(bool(follower.registered.reverted_by)))
-        following = Reconciler("registrations that follow need", follower.step)
-        app.mutators.on_change = refused.changed = following.wake
-        await self._run(following)
+        registering = Reconciler("registrations that follow need", follower.step)
+        app.mutators.on_change = refused.changed = registering.wake
+        await self._run(registering)
         await self._run(Reconciler("look at refused writes", refused.step, leadership))
         return follower
 
@@ -211,10 +211,10 @@ class ConnectedCluster:
 
 
 async def connect_cluster(app: "App", kubeconfig: str) -> ConnectedCluster:
-    """Connect to a cluster, and follow it. Raises NoClusterError."""
+    """Connect to a cluster, and watch it. Raises NoClusterError."""
     rest = Rest(await app.stack.enter_async_context(connected(kubeconfig)))
     found = ConnectedCluster(app, rest, kubeconfig)
-    await found.follow()
+    await found.watch()
     return found
 
 

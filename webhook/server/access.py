@@ -146,14 +146,14 @@ class ReviewedTokens(Tokens):
             lambda _, kept, now: now + (ALLOWED_SECONDS if kept is _NONE else REFUSED_SECONDS),
             clock,
         )
-        self._turns: Final = asyncio.Semaphore(MOST_ASKED)
+        self._slots: Final = asyncio.Semaphore(MOST_ASKED)
 
     async def refuses(self, token: str, part: Part) -> AccessDenied | None:
         """None where the user of the token may see that part."""
         key = hashlib.sha256(token.encode()).digest(), part
         known = self._kept.get(key)
         if known is None:
-            async with self._turns:
+            async with self._slots:
                 known = self._kept.get(key) or await self._ask(token, part)
             if known is not _UNREACHED:
                 self._kept[key] = known

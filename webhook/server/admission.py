@@ -121,7 +121,7 @@ class AdmissionHandler:
         large, is_costly = self._large_reviews, self._large_reviews.takes(body)
         try:
             self._check_in_time(connection, begun, seconds)
-            async with large.turn(len(body), deps) if is_costly else nullcontext(deps) as shared:
+            async with large.slot(len(body), deps) if is_costly else nullcontext(deps) as shared:
                 begun = time.monotonic()
                 if is_costly:
                     self._check_in_time(connection, begun, seconds)
@@ -147,7 +147,7 @@ class AdmissionHandler:
     def _observe(
         self, phase: Phase, body: bytes, result: ReviewResult, *, audit_only: bool, is_large: bool
     ) -> None:
-        """Record a review, hand it to detection, and log what was repaired, dropped, not judged."""
+        """Record a review, hand it to detection, and log what was repaired, dropped or left out."""
         if result.refused is not None:
             field, code = result.refused.field, result.refused.code
             fields = {"phase": phase, "field": field, "code": code}
@@ -161,7 +161,7 @@ class AdmissionHandler:
         # webhook/server/overload.py logs an overload once: it is no time for many lines.
         elif result.skipped is not None:
             fields = {"phase": phase, "why": result.skipped, **_where(result)}
-            LOGGER.warning("not judged", extra={"fields": fields})
+            LOGGER.warning("not examined", extra={"fields": fields})
         message = "would repair" if audit_only else "repaired"
         for repair in result.repairs:
             # It acts on every counted write: its lines are for debugging.
@@ -177,7 +177,7 @@ class AdmissionHandler:
     def _check_in_time(self, connection: Connection, now: float, seconds: float) -> None:
         """Raise OverloadedError when an answer would come too late for this client.
 
-        A request that is alone is judged however late it is: rejecting it would save no time for
+        A request that is alone is examined however late it is: rejecting it would save no time for
         another one. So the first review of a server that starts slowly is not lost.
         """
         waited = now - connection.arrived

@@ -1,7 +1,7 @@
-"""Reading bodies within their limits, and judging large ones in a thread.
+"""Reading bodies within their limits, and examining large ones in a thread.
 
 A review is large when it has many bytes or many values: a list of 2,500 containers in 300 KiB takes
-a hundred times as long as one long text. One large review at a time is judged in a thread, while
+a hundred times as long as one long text. One large review at a time is examined in a thread, while
 the event loop answers the others. CPython runs one thread at a time: this makes nothing faster, it
 lets small reviews in between.
 """
@@ -27,7 +27,7 @@ _JSON: Final = "application/json"
 _SHARE: Final = 0.8
 """How much of the API server's own timeout may go into reading."""
 _FEW_BYTES: Final = 16 * 1024
-"""A body of so many bytes is not counted: whatever it has, it is judged within 3 ms."""
+"""A body of so many bytes is not counted: whatever it has, it is examined within 3 ms."""
 
 
 class RefusedRequestError(Exception):
@@ -135,7 +135,7 @@ async def _ask_for_it(request: web.BaseRequest) -> None:
 
 
 class LargeReviews:
-    """Lets one large review at a time be judged; those that wait are bounded in bytes."""
+    """Lets one large review at a time be examined; those that wait are bounded in bytes."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits: Final = limits
@@ -143,15 +143,15 @@ class LargeReviews:
         self._one: Final = asyncio.Semaphore(1)
 
     def takes(self, body: bytes) -> bool:
-        """Whether a body takes so long that the event loop must not judge it."""
+        """Whether a body takes so long that the event loop must not examine it."""
         if len(body) <= _FEW_BYTES:
             return False
         most = self._limits
         return len(body) > most.large_from or count_values(body) > most.large_values
 
     @asynccontextmanager
-    async def turn(self, size: int, deps: Dependencies) -> AsyncIterator[Dependencies]:
-        """Wait for the turn of a body of `size` bytes; yield what a thread uses for it.
+    async def slot(self, size: int, deps: Dependencies) -> AsyncIterator[Dependencies]:
+        """Wait for a slot for a body of `size` bytes; yield what a thread uses for it.
 
         Raises OverloadedError.
         """

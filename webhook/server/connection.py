@@ -205,7 +205,7 @@ class Port:
             self.number = self.number or sock.getsockname()[1]
 
     async def _accept(self, listening: socket.socket) -> None:
-        """Accept one connection in each turn of the event loop."""
+        """Accept one connection in each pass of the event loop."""
         with listening:
             while True:
                 try:

@@ -36,11 +36,11 @@ _BYTES_OF_FINALIZER: Final = 64
 """The memory of a finalizer of one character: up to 16 times its bytes in the body."""
 _BATCH_SECONDS: Final = 0.000_2
 _BATCH_WRITES: Final = 16
-"""A batch reads the queue for so long, or until so many writes are complete, and judges them. Many
-writes in a row cost less each, and a turn of the event loop costs a third of a review."""
-_SETTLE_SECONDS: Final = 1.0
+"""A batch reads the queue for so long, or until so many writes are complete, and examines them.
+Many writes in a row cost less each, and a pass of the event loop costs a third of a review."""
+_ADVANCE_SECONDS: Final = 1.0
 DETECTION: Final = "detection"
-SETTLING: Final = "settling"
+RESOLVING: Final = "resolving"
 """The names of the tasks."""
 
 
@@ -88,7 +88,7 @@ class Detecting:
         self._wake: Final = asyncio.Event()
         self.shown_at = 0.0
         """When another replica had saved what is known now, in Unix seconds; 0: none has."""
-        self._turns: Final = TransitionTracker()
+        self._transitions: Final = TransitionTracker()
         self.latest: tuple[Finding, ...] = ()
         """All findings, at most a second old."""
         self.dropped = 0
@@ -100,7 +100,7 @@ class Detecting:
 
     @property
     def last_shed(self) -> float:
-        """When a review was last not judged for lack of time, in Unix seconds; 0: never."""
+        """When a review was last not examined for lack of time, in Unix seconds; 0: never."""
         return self._shed_at and self._shed_at + self.clock.ahead
 
     def put(self, phase: Phase, result: ReviewResult, size: int, *, is_large: bool = False) -> None:
@@ -136,12 +136,12 @@ class Detecting:
         self._wake.set()
 
     def see_version(self, reviewed: Reviewed, now: float) -> None:
-        """Judge a write that a watch shows, where findings are made here."""
-        if self.judges:
+        """Examine a write that a watch shows, where findings are made here."""
+        if self.detects:
             self.detection.see_version(reviewed, now)
 
     def shed(self, name: ObjectName | None) -> None:
-        """Note that there was no time to judge a review; None: nobody knows what it is about."""
+        """Note that there was no time to examine a review; None: nobody knows what it is about."""
         self._shed_at = self._now()
         self._miss(name)
 
@@ -152,22 +152,22 @@ class Detecting:
             self._shared.miss(name)
 
     @property
-    def judges(self) -> bool:
+    def detects(self) -> bool:
         """Whether findings are made here; else another replica makes them, and they are shown."""
         return self._active is None or self._active.is_leader
 
     def start(self) -> None:
         """Start; needs a running loop. Findings that exist already are not sent."""
         self.latest = self.findings()
-        self._turns.since(self.latest)
+        self._transitions.since(self.latest)
         self._supervisor.start(DETECTION, self._work)
-        self._supervisor.start(SETTLING, self._settle)
+        self._supervisor.start(RESOLVING, self._advance)
         for sink in self.sinks:
             self._supervisor.start(sink.task, sink.run)
 
     async def stop(self) -> None:
         """Stop, whatever has failed before. Never raises."""
-        await self._supervisor.end((DETECTION, SETTLING, *(sink.task for sink in self.sinks)))
+        await self._supervisor.end((DETECTION, RESOLVING, *(sink.task for sink in self.sinks)))
 
     def take_over(self, rows: Iterable[Row]) -> None:
         """Go on with what an earlier leader has saved.
@@ -185,7 +185,7 @@ class Detecting:
         self.shown_at = self.clock.wall()
         found = self.findings()
         known = {*ids, *(finding.part_of for finding in found if finding.id in ids)}
-        self._turns.know(finding for finding in found if finding.id in known)
+        self._transitions.know(finding for finding in found if finding.id in known)
 
     def findings(self) -> tuple[Finding, ...]:
         """Return all findings."""
@@ -204,7 +204,7 @@ class Detecting:
     async def _work(self) -> None:
         while True:
             # Before it waits: what came before a failure is still there.
-            while self._queue or self.detection.unjudged:
+            while self._queue or self.detection.unexamined:
                 await self._take_batch()
                 await asyncio.sleep(0)
             await self._wake.wait()
@@ -212,16 +212,18 @@ class Detecting:
 
     async def _take_batch(self) -> None:
         end = time.perf_counter() + _BATCH_SECONDS
-        while self._queue and time.perf_counter() < end and self.detection.unjudged < _BATCH_WRITES:
-            waiting = self._queue[0]  # until it is judged: nothing is settled past it
+        while (
+            self._queue and time.perf_counter() < end and self.detection.unexamined < _BATCH_WRITES
+        ):
+            waiting = self._queue[0]  # until it is examined: nothing is resolved past it
             try:
                 with self._supervisor.guard("reviews"):
                     await self._detect(waiting)
             finally:
                 self._queue.popleft()
                 self._bytes -= waiting.weight
-        # A write whose judgement fails is left out; the next call judges those behind it.
-        for _ in range(self.detection.unjudged):
+        # A write whose examination fails is left out; the next call examines those behind it.
+        for _ in range(self.detection.unexamined):
             with self._supervisor.guard("writes"):
                 self.detection.detect()
 
@@ -244,20 +246,20 @@ class Detecting:
             shown = replace(observation, time=observation.time + self.clock.ahead)
             self._shared.put(encode_observation(shown), reviewed.request.object_name)
 
-    async def _settle(self) -> None:
+    async def _advance(self) -> None:
         while True:
-            await asyncio.sleep(_SETTLE_SECONDS)
-            self.settle()
+            await asyncio.sleep(_ADVANCE_SECONDS)
+            self.advance()
 
-    def settle(self) -> None:
+    def advance(self) -> None:
         """Resolve what is over by now, and send what has changed to the sinks."""
         now = self._now()
-        if self.judges:
-            with self._supervisor.guard("settling of findings"):
-                self.detection.settle(self._queue[0].at if self._queue else now)
-        with self._supervisor.guard("settling of objects"):
-            self.tracking.settle(self.clock.wall())
+        if self.detects:
+            with self._supervisor.guard("resolving of findings"):
+                self.detection.resolve_quiet(self._queue[0].at if self._queue else now)
+        with self._supervisor.guard("tracking of objects"):
+            self.tracking.advance(self.clock.wall())
         findings = self.latest = self.findings()
-        changes = self._turns.since(findings)
+        changes = self._transitions.since(findings)
         for sink in self.sinks:
             sink.put(changes, findings)

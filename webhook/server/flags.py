@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd])")
-_WHOLE: Final = re.compile(rf"(?:{_PART.pattern})+")
+_DURATION: Final = re.compile(rf"(?:{_PART.pattern})+")
 
 
 def flag(default: Any, **option: Any) -> Any:
@@ -136,8 +136,8 @@ def duration(longest: int, *, or_none: bool = False) -> Parsed[float]:
     """
 
     def read(text: str) -> float:
-        whole = text if text[-1:] in _UNITS else f"{text}s"
-        parts = _PART.findall(whole) if _WHOLE.fullmatch(whole) else []
+        spelled = text if text[-1:] in _UNITS else f"{text}s"
+        parts = _PART.findall(spelled) if _DURATION.fullmatch(spelled) else []
         seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
         if not parts or (not seconds and not or_none) or seconds > longest * _UNITS["h"]:
             raise ValueError(f"{text!r} is not a time up to {longest}h, such as 30s or 5m")

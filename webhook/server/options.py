@@ -18,7 +18,7 @@ RETRY_AFTER_SECONDS: Final = 1
 LARGE_BYTES: Final = 512 * 1024
 LARGE_VALUES: Final = 2_000
 """What has more bytes or more values is worked on in a thread; an update of a pod has 800 values.
-The worst of 2,000 values are judged in 4 ms, and compared in as long, on one core."""
+The worst of 2,000 values are examined in 4 ms, and compared in as long, on one core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ class Limits:
     body_bytes_in_flight: int = 64 * 1024 * 1024  # what slow senders may occupy all together
     large_from: int = LARGE_BYTES
     large_values: int = LARGE_VALUES
-    large_bytes: int = 24 * 1024 * 1024  # of large bodies judged or waiting for it
+    large_bytes: int = 24 * 1024 * 1024  # of large bodies examined or waiting for it
     answer_seconds: float = 2.0  # how long a client waits that does not say so with ?timeout=
     overload_quiet_seconds: float = 10.0  # nothing was rejected for so long: an overload is over
     drain_quiet_seconds: float = 5.0  # no request for so long: nobody sends here any more
     drain_seconds: float = 30.0
-    stuck_seconds: float = 30.0  # the event loop has not turned for so long: the process ends
+    stuck_seconds: float = 30.0  # the event loop has not run for so long: the process ends
     detection_queue: int = 5_000  # reviews that wait for detection, and the bytes of their bodies
     detection_queue_bytes: int = 24 * 1024 * 1024
 

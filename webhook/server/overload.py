@@ -1,9 +1,9 @@
-"""Overload: a review whose answer would come too late is not judged but rejected, at once.
+"""Overload: a review whose answer would come too late is not examined but rejected, at once.
 
 An API server that has given up waiting does not read the answer, so work on it only delays the
 next one. How long a request has waited is known: since the event loop has read it, or since the
 event loop last looked at its connections (LoopLag). Each request is measured by itself, so that as
-many are judged as there is time for. One that is alone on the port is never rejected.
+many are examined as there is time for. One that is alone on the port is never rejected.
 
 An episode goes on until nothing was rejected for a while. During an episode a request may have
 waited less long than otherwise: the queue that a spike has left is rejected, and does not delay
@@ -34,7 +34,7 @@ class Rejected(StrEnum):
     """What there was too much of."""
 
     LATE = "late"  # time that this review has waited
-    LARGE = "large"  # large reviews that wait for their turn
+    LARGE = "large"  # large reviews that wait for a slot
     READING = "reading"  # bytes of bodies that are being read
 
 
@@ -128,7 +128,7 @@ _WRITE_SECONDS: Final = 1.0
 
 @contextmanager
 def watchdog(seconds: float) -> Iterator[None]:
-    """End the process, from a thread, when its event loop has not turned for so long.
+    """End the process, from a thread, when its event loop has not run for so long.
 
     Such a process answers nothing and holds its connections open, and its Lease runs out; a new one
     does better. The log says where each thread was.
@@ -142,13 +142,13 @@ def watchdog(seconds: float) -> Iterator[None]:
 
 
 def _watch(loop: asyncio.AbstractEventLoop, seconds: float, ends: threading.Event) -> None:
-    turned, every = threading.Event(), seconds / _LOOKS
+    has_run, every = threading.Event(), seconds / _LOOKS
     while not ends.wait(every):
-        turned.clear()
-        loop.call_soon_threadsafe(turned.set)
+        has_run.clear()
+        loop.call_soon_threadsafe(has_run.set)
         # Looks are counted and not seconds: of a time in which the whole process was stopped, or
         # the machine slept, there is one.
-        if not any(turned.wait(every) or ends.is_set() for _ in range(_LOOKS)):
+        if not any(has_run.wait(every) or ends.is_set() for _ in range(_LOOKS)):
             _end_process(seconds)
 
 

@@ -17,7 +17,7 @@ from genguard.objects.intended import CONDITIONS, OWN, parse_restored
 from genguard.review_setup import GenerationPatch, ReviewOptions
 from genguard.status.counts import MOST_SUMMARIES
 from webhook.files.given import load_definitions
-from webhook.files.rules import parse_place
+from webhook.files.rules import parse_location
 from webhook.server.access import is_loopback
 from webhook.server.flags import ALERTMANAGER_URL, FILE, FOLDER, NAMES, RUNBOOK_URL, duration, flag
 
@@ -90,13 +90,13 @@ class Settings:
 
     def check(self) -> None:
         """Raise BadSettingsError when flags contradict each other."""
-        place = parse_place(self.rules)
+        location = parse_location(self.rules)
         of_cluster = {
             **{f"--{name.replace('_', '-')}": getattr(self, name) for name in _OF_CLUSTER},
             "--ops-auth kubernetes": self.ops_auth == KUBERNETES,
             "--store valkey://": self.shares,
             "--registrations follow": self.follows,
-            "--rules configmap:...": place is not None and place.file is None,
+            "--rules configmap:...": location is not None and location.file is None,
         }
         for flag_of_cluster, is_given in of_cluster.items():
             if is_given and not self.kubeconfig:
@@ -155,7 +155,7 @@ class Settings:
         return f"{'https' if self.ops_tls else 'http'}://{shown}:{self.ops_port}/runbooks"
 
     def review_options(self) -> ReviewOptions:
-        """What decides how reviews are judged; reads the file of --crds. Raises BadFileError."""
+        """What decides how reviews are examined; reads the file of --crds. Raises BadFileError."""
         return ReviewOptions(
             audit_only=self.audit_only,
             generation_patch=GenerationPatch(self.generation_patch),

@@ -60,10 +60,10 @@ class HeldPair:
                 raise CertificateError(f"secret {self._secret} has no {name}")
         return PairSnapshot.of(self._held)
 
-    def place(self, part: Part) -> str:
+    def location(self, part: Part) -> str:
         """Where a part of the pair is, for messages to those who have to repair it."""
         if self._held is None and self._first is not None:
-            return self._first.place(part)
+            return self._first.location(part)
         return f"secret {self._secret}: {_FILES[part]}"
 
 
@@ -124,7 +124,7 @@ class ServingCertificate:
     def _use(self, pair: PairSnapshot, at: datetime) -> None:
         """Serve the pair from now on; raise why it is unusable."""
         found = inspect(pair.cert_pem, pair.key_pem, pair.ca_pem, at=at)
-        where = self._source.place
+        where = self._source.location
         if found.details is None or found.errors:
             raise CertificateError("; ".join(f"{where(p.part)}: {p.message}" for p in found.errors))
         self._current = self._load(pair)
@@ -140,7 +140,7 @@ class ServingCertificate:
         except (ssl.SSLError, OSError) as error:
             reason = getattr(error, "reason", None) or error.strerror or type(error).__name__
             message = f"OpenSSL refuses the pair ({reason}): issue it with P-256 and SHA-256"
-            where = self._source.place("certificate")
+            where = self._source.location("certificate")
             raise CertificateError(f"{where}: {message}") from error
         if self._client_ca is not None:
             # A chain is checked, and its subject told, by the context that a handshake goes on

@@ -84,13 +84,15 @@ class Watching:
         with self._reading(resource, found):
             kind = msgspec.json.decode(found["kind"], type=str)
             if self._rules is not None and self._rules.covers(resource.partition(".")[2], kind):
-                return self._judge(self._rules, resource, kind, found)
+                return self._evaluate(self._rules, resource, kind, found)
             self._track(resource, kind, found, time.time(), None)
             if count := self._counts.get(resource):
                 count(found)
         return None
 
-    async def _judge(self, rules: RuleEvaluator, resource: str, kind: str, found: Fields) -> None:
+    async def _evaluate(
+        self, rules: RuleEvaluator, resource: str, kind: str, found: Fields
+    ) -> None:
         at = time.time()
         with self._reading(resource, found):
             async with self._asking:

@@ -146,8 +146,8 @@ class SharedIntents:
             return None
         sent = _decoder.decode(content)
         intended = self._restored.hold(sent)
-        is_whole = sent.observed == intended.observed
-        self.unused["unfit"] += not (is_whole and len(sent.fields) == len(intended.fields))
+        is_complete = sent.observed == intended.observed
+        self.unused["unfit"] += not (is_complete and len(sent.fields) == len(intended.fields))
         return intended
 
 

@@ -1,4 +1,4 @@
-"""Keeps findings over a restart: one Persister, and two places where it saves.
+"""Keeps findings over a restart: one Persister, and two storages.
 
 A SqliteFile belongs to one server. The replica that leads writes a ConfigMap
 (webhook/cluster/saved_findings.py); the others read it, and show its findings until they lead.
@@ -7,9 +7,9 @@ The Persister loads before the server starts, and saves what changed every few s
 fails is logged once and counted; the next one makes up for it. A save replaces all that was saved,
 or changes nothing, because a process may be killed at any moment.
 
-A damaged file is moved aside and kept, and the server starts with nothing: answers to the API
-server matter more than what was known. A whole database of another program or version is not
-damaged: it is neither used nor changed, and the server does not start.
+A corrupt file is moved aside and kept, and the server starts with nothing: answers to the API
+server matter more than what was known. A sound database of another program or version is not
+corrupt: it is neither used nor changed, and the server does not start.
 """
 
 import asyncio
@@ -41,15 +41,15 @@ from webhook.telemetry.metrics import Metrics
 T = TypeVar("T")
 _Mark = tuple[tuple[str, Severity, Damage | None], tuple[int, float]]
 """Values of a finding, which has not changed if they are equal. The first differ once it is opened,
-worse, better or over; the second change with each sign."""
+worse, better or over; the second change with each signal."""
 
 SAVE_SECONDS: Final = 2.0
 """Between two looks whether there is something to save. What is new since the last one is lost with
 a process that is killed."""
 SAVING: Final = "saving findings"
 """The name of the task."""
-DAMAGED: Final = "saved state"
-"""What the supervisor counts as left out when a damaged file was moved aside."""
+CORRUPT: Final = "saved state"
+"""What the supervisor counts as left out when a corrupt file was moved aside."""
 _CALL_SECONDS: Final = 5.0
 """The longest wait for rows, at the start too, and for a save."""
 _BATCH: Final = 50
@@ -58,19 +58,19 @@ _APPLICATION: Final = 0x67656E67
 _FORM: Final = 1
 """The version of the rows' form; a file of another version is not read."""
 _START_ANEW: Final = "move it away to start with nothing, or name another file"
-_DAMAGES: Final = frozenset({sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT})
+_CORRUPTIONS: Final = frozenset({sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT})
 _NO_ROOM: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
 _CANNOT_OPEN: Final = "it cannot be opened; is its folder there, and may it be written to?"
 _IN_USE: Final = "another process uses it; each server needs a file of its own"
 _UNREADABLE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
-class DamagedStoreError(BadStoreError):
+class CorruptStoreError(BadStoreError):
     """What is saved cannot be read; the message says why."""
 
 
 class NotSavedError(Exception):
-    """The place cannot be read or written now; the message says why."""
+    """The storage cannot be read or written now; the message says why."""
 
 
 class ChangedError(NotSavedError):
@@ -104,7 +104,7 @@ class Storage(Protocol):
 class Persister:
     """Loads rows (`load`) before the server starts, and saves them while `running`.
 
-    leadership  of several replicas with one place: who leads saves; None for a place of one server
+    leadership  of several replicas with one storage: the leader saves; None for that of one server
     take_over   is called with the rows of an earlier leader once this replica leads
     show        is called with those that another one has saved; None: they are not shown here
     clock       gives monotonic seconds
@@ -126,7 +126,7 @@ class Persister:
     _is_failing: bool = False
 
     async def load(self) -> None:
-        """Restore what is saved. Raises BadStoreError; DamagedStoreError where it is damaged.
+        """Restore what is saved. Raises BadStoreError; DamagedStoreError where it is corrupt.
 
         A place of several replicas never raises: the server starts with nothing then.
         """
@@ -134,16 +134,16 @@ class Persister:
             async with asyncio.timeout(_CALL_SECONDS):
                 rows = await self.storage.load() or ()
             self.findings.restore(rows)
-        except (NotSavedError, DamagedStoreError, TimeoutError, *_UNREADABLE) as error:
+        except (NotSavedError, CorruptStoreError, TimeoutError, *_UNREADABLE) as error:
             if self.leadership is not None:
                 self._warn("findings not restored", error)
                 return
             if isinstance(error, _UNREADABLE):
-                raise DamagedStoreError(f"{self.storage}: a row cannot be read") from error
+                raise CorruptStoreError(f"{self.storage}: a row cannot be read") from error
             raise
         self._saved = _marks(self.findings.kept())
         if rows:
-            fields = {"place": str(self.storage), "findings": len(rows)}
+            fields = {"location": str(self.storage), "findings": len(rows)}
             LOGGER.info("findings restored", extra={"fields": fields})
 
     @asynccontextmanager
@@ -176,7 +176,7 @@ class Persister:
                 await self.tick(is_last=True)  # the next leader reads what changed since it led
                 self._has_taken_over = False
             led = self._leads
-            await (self.tick() if led else self.follow())
+            await (self.tick() if led else self.mirror())
 
     async def tick(self, *, is_last: bool = False) -> None:
         """As the leader, take over what the last one has saved, then save what is new."""
@@ -193,11 +193,11 @@ class Persister:
                 self._warn("findings not saved", error)
             self._is_failing = True
 
-    async def follow(self) -> None:
+    async def mirror(self) -> None:
         """As another replica, show what the leader has saved, if that has changed."""
         if self.show is None:
             return
-        with contextlib.suppress(NotSavedError, DamagedStoreError, TimeoutError, *_UNREADABLE):
+        with contextlib.suppress(NotSavedError, CorruptStoreError, TimeoutError, *_UNREADABLE):
             async with asyncio.timeout(_CALL_SECONDS):
                 rows = await self.storage.load()
             if rows is not None:
@@ -211,7 +211,7 @@ class Persister:
             self.take_over(rows or ())
             if rows != ():
                 self._saved = None  # these may not be the current rows
-        except (DamagedStoreError, *_UNREADABLE) as error:
+        except (CorruptStoreError, *_UNREADABLE) as error:
             self._warn("findings not restored", error)
         self._has_taken_over = True
 
@@ -222,7 +222,7 @@ class Persister:
             return
         rows = [(state.id, content(state)) async for state in _by_and_by(found)]
         brief = rows
-        if sum(len(whole) for _, whole in rows) > self.storage.room:
+        if sum(len(row) for _, row in rows) > self.storage.room:
             known = dict(rows)
             order = [state for state in self.findings.kept(self.storage.room) if state.id in known]
             rows = [(state.id, known[state.id]) for state in order]
@@ -233,7 +233,7 @@ class Persister:
         if self._is_failing:
             LOGGER.info("findings are saved again")
         if left_out and not self.left_out:
-            fields = {"place": str(self.storage), "leftOut": left_out}
+            fields = {"location": str(self.storage), "leftOut": left_out}
             LOGGER.warning("not all findings had room", extra={"fields": fields})
         self._saved, self._saved_at = marks, self.clock()
         self._is_failing, self.left_out = False, left_out
@@ -250,7 +250,7 @@ class Persister:
         )
 
     def _warn(self, message: str, error: Exception) -> None:
-        fields = {"place": str(self.storage), "reason": str(error) or type(error).__name__}
+        fields = {"location": str(self.storage), "reason": str(error) or type(error).__name__}
         LOGGER.warning(message, extra={"fields": fields})
 
 
@@ -279,7 +279,7 @@ class SqliteFile:
         return str(self._path)
 
     def __init__(self, path: Path) -> None:
-        """Open or create the file. Raises BadStoreError; DamagedStoreError if it is damaged."""
+        """Open or create the file. Raises BadStoreError; DamagedStoreError if it is corrupt."""
         self._path: Final = path
         with contextlib.ExitStack() as undo:
             try:
@@ -297,7 +297,7 @@ class SqliteFile:
             undo.pop_all()
 
     async def load(self) -> list[Row]:
-        """Return all rows. Raises BadStoreError; DamagedStoreError if it is damaged."""
+        """Return all rows. Raises BadStoreError; DamagedStoreError if it is corrupt."""
         try:
             if not self._number("schema_version"):
                 return []
@@ -364,7 +364,7 @@ def _refusal(path: Path, reason: str | Exception) -> BadStoreError:
     kind = BadStoreError
     if isinstance(reason, sqlite3.Error):
         code = _code(reason)
-        kind = DamagedStoreError if code in _DAMAGES else BadStoreError
+        kind = CorruptStoreError if code in _CORRUPTIONS else BadStoreError
         own = {sqlite3.SQLITE_BUSY: _IN_USE, sqlite3.SQLITE_CANTOPEN: _CANNOT_OPEN}
         reason = own.get(code, f"SQLite says: {reason}; {_START_ANEW}")
     elif isinstance(reason, OSError):
@@ -374,12 +374,12 @@ def _refusal(path: Path, reason: str | Exception) -> BadStoreError:
 
 
 def move_aside(path: Path, at: datetime) -> Path:
-    """Rename a damaged file and what SQLite keeps beside it; return the new path.
+    """Rename a corrupt file and what SQLite keeps beside it; return the new path.
 
     SQLite would apply an old journal to a new file of the same name. Raises BadStoreError when its
     folder does not allow it.
     """
-    aside = path.with_name(f"{path.name}.damaged-{at:%Y%m%dT%H%M%S.%fZ}")
+    aside = path.with_name(f"{path.name}.corrupt-{at:%Y%m%dT%H%M%S.%fZ}")
     for end in ("", "-journal", "-wal", "-shm"):
         try:
             path.with_name(path.name + end).rename(aside.with_name(aside.name + end))
@@ -397,11 +397,11 @@ async def kept_in_file(
 ) -> AsyncIterator[None]:
     """Load findings from a file, and save them there while the context is entered.
 
-    The file is created if absent. Raises BadStoreError. A damaged file is moved aside: that is
+    The file is created if absent. Raises BadStoreError. A corrupt file is moved aside: that is
     logged, and counted by the supervisor as DAMAGED.
     """
     found = None
-    with supervisor.guard(DAMAGED, DamagedStoreError):
+    with supervisor.guard(CORRUPT, CorruptStoreError):
         found = await _loaded(path, findings)
     if found is None:
         aside = move_aside(path, datetime.now(UTC))

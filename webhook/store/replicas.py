@@ -4,7 +4,7 @@ A message holds what one replica observed, its sender and a number. So a message
 twice is taken once, and the leader sees from the numbers how many were lost. The stream keeps the
 latest MOST_MESSAGES.
 
-The leader judges what all replicas saw, itself included. It acknowledges a message some seconds
+The leader examines what all replicas saw, itself included. It acknowledges a message some seconds
 later, when its findings are saved. What is not acknowledged by then stays pending, and the next
 leader reads it first: it may count a write twice, and loses none.
 
@@ -51,9 +51,9 @@ MOST_UNSENT: Final = 5_000
 LARGEST_OBSERVATION: Final = 8 * 1024
 """Bytes of an observation of a hundred changes; a larger one is not sent."""
 MOST_WAITING: Final = 5_000
-"""Observations that wait to be judged; with more the leader reads no further."""
+"""Observations that wait to be examined; with more the leader reads no further."""
 MOST_NAMES: Final = 500
-"""Objects in doubt of one message; with more of them everything is in doubt."""
+"""Missed objects of one message; with more of them everything counts as missed."""
 LONGEST_NAME: Final = 1_000
 """Characters of all its parts. No API server has longer ones, so no finding is about them."""
 KEPT_MILLISECONDS: Final = 3_600_000
@@ -62,7 +62,7 @@ MOST_SENDERS: Final = 1_000
 """Replicas whose last number is known; each start of a process is another one."""
 GATHER_SECONDS: Final = 0.05
 """What is observed in so long is one message: each replica sends twenty a second at most."""
-JUDGE_MILLISECONDS: Final = 100
+EXAMINE_MILLISECONDS: Final = 100
 """How long the server holds back its reply while the stream has no new message."""
 SECONDS_ON_THE_WAY: Final = 0.5
 """How long a message takes to another replica, and the difference between their clocks."""
@@ -76,7 +76,7 @@ for the next."""
 _PENDING: Final = b"0"
 _NEW: Final = b">"
 _RESULTS: Final = ("sent", "read", "missed", "dropped", "unreadable")
-_ORDER: Final = {phase: place for place, phase in enumerate(Phase)}
+_ORDER: Final = {phase: index for index, phase in enumerate(Phase)}
 _Fields = Annotated[tuple[bytes, ...], msgspec.Meta(min_length=2)] | None
 _Streams = tuple[tuple[bytes, tuple[tuple[bytes, _Fields], ...]]] | None
 
@@ -159,7 +159,7 @@ class ObservationSender:
                 await asyncio.sleep(_HEARTBEAT_SECONDS)
 
     async def send(self) -> bool:
-        """Send all that is gathered, or ask for a sign of life; return whether that was done."""
+        """Send all that is gathered, or ask for an answer; return whether that was done."""
         try:
             if self._message is None and not (self._unsent or self._missed):
                 await self._store.send("probe", self._probe)
@@ -220,7 +220,7 @@ class ObservationQueue:
 
 
 class ObservationReader:
-    """On the leader, takes every message of the stream and judges what it holds in time order."""
+    """On the leader, takes every message of the stream and examines what it holds in time order."""
 
     def __init__(self, store: Store, key: bytes, detection: Detection) -> None:
         self._store: Final = store
@@ -239,11 +239,11 @@ class ObservationReader:
         self._after, self._has_group = _PENDING, False
 
     async def run(self, leadership: Leadership, supervisor: Supervisor) -> None:
-        """Take messages and judge what has waited, while this replica leads, for ever."""
+        """Take messages and examine what has waited, while this replica leads, for ever."""
         while True:
             if not leadership.is_leader:
                 self._forget()
-                await asyncio.sleep(JUDGE_MILLISECONDS / 1000)
+                await asyncio.sleep(EXAMINE_MILLISECONDS / 1000)
                 continue
             try:
                 if len(self._queue) < MOST_WAITING:
@@ -253,10 +253,10 @@ class ObservationReader:
                 self._miss()  # nothing is resolved merely because nothing is seen
                 await asyncio.sleep(_HEARTBEAT_SECONDS)
             if leadership.is_leader:
-                await self.settle(time.monotonic(), supervisor)
+                await self.take_due(time.monotonic(), supervisor)
 
-    async def settle(self, now: float, supervisor: Supervisor) -> None:
-        """Judge what is due at `now`, and acknowledge what was judged some seconds before.
+    async def take_due(self, now: float, supervisor: Supervisor) -> None:
+        """Examine what is due at `now`, and acknowledge what was examined some seconds before.
 
         Never raises.
         """
@@ -265,10 +265,10 @@ class ObservationReader:
                 self._detection.see(seen)
             await asyncio.sleep(0)
         until = now - ACKNOWLEDGE_SECONDS
-        if judged := [identity for came, identity in self._taken if came <= until]:
+        if examined := [identity for came, identity in self._taken if came <= until]:
             with suppress(StoreLostError):  # they stay pending, and are read again
-                await self._store.send("read", ("XACK", self._key, _GROUP, *judged))
-                for _ in judged:
+                await self._store.send("read", ("XACK", self._key, _GROUP, *examined))
+                for _ in examined:
                     self._taken.popleft()
         await asyncio.sleep(0)
 
@@ -284,7 +284,7 @@ class ObservationReader:
             self._has_group = True
         command: Command = (
             *("XREADGROUP", "GROUP", _GROUP, _GROUP, "COUNT", _MOST_AT_ONCE),
-            *(("BLOCK", JUDGE_MILLISECONDS) if self._after == _NEW else ()),
+            *(("BLOCK", EXAMINE_MILLISECONDS) if self._after == _NEW else ()),
             *("STREAMS", self._key, self._after),
         )
         (reply,) = await self._store.send("read", command)
@@ -340,7 +340,7 @@ class Replicas:
     def __init__(self, address: ValkeyAddress, detection: Detection, restored: Restored) -> None:
         """Prepare without connecting.
 
-        detection the leader has it judge what all replicas see
+        detection the leader has it examine what all replicas see
         restored  the fields that this server restores
         """
         key = f"{address.prefix}facts2".encode()  # the older name: replicas are updated in turn
@@ -360,7 +360,7 @@ class Replicas:
         """
         metrics.gauge("genguard_store_up", lambda: float(self.store.up))
         metrics.counts("genguard_store_requests_total", self.store.requests.items)
-        metrics.counts("genguard_store_facts_total", self._counts)
+        metrics.counts("genguard_store_observations_total", self._counts)
         metrics.gauge("genguard_store_lag_seconds", self.observations.lag)
         metrics.counts(
             "genguard_store_dropped_total",
@@ -377,7 +377,7 @@ class Replicas:
                 yield
             await self.observations.send()
             if leadership.is_leader:
-                await self._reader.settle(float("inf"), supervisor)  # the findings are saved next
+                await self._reader.take_due(float("inf"), supervisor)  # the findings are saved next
         finally:
             await self.store.close()
 

@@ -10,14 +10,14 @@ from genguard.detection.questions.numbers import Numbers
 from genguard.detection.questions.recreations import Recreations
 from genguard.detection.questions.refused import Refused
 from genguard.detection.questions.restless import Restless
+from genguard.detection.questions.reversals import Reversals
 from genguard.detection.questions.stripped import Stripped
-from genguard.detection.questions.turned import Turned
 from genguard.detection.questions.unstable import Unstable
 
 ALL: Final[tuple[type[Question], ...]] = (
     Lost,
     Stripped,
-    Turned,
+    Reversals,
     Restless,
     Recreations,
     Children,

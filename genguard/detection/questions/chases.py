@@ -1,13 +1,13 @@
 """Chases: two controllers write two objects, and each writes because the other has written.
 
 Each of these proves that both react: each writes the generation or the resourceVersion that the
-other has reached; or, over many turns, a delay of one delays the other as well. Two timers of the
+other has reached; or, over many changes, a delay of one delays the other as well. Two timers of the
 same period make up for a delay, and so does an actor that waits for nobody: there a long gap is
 followed by a short gap.
 
 These are not meant: values that come back (another loop), an owner and what it owns (a rollout is
-alternation, too), several objects by one actor, and three that move by turns: two may follow the
-third. Where labels and annotations are all that is written, times alone prove nothing.
+alternation, too), several objects by one actor, and three that move one after the other: two may
+react to the third. Where labels and annotations are all that is written, times alone prove nothing.
 """
 
 from collections import Counter, deque
@@ -18,14 +18,14 @@ from typing import ClassVar, Final
 
 from genguard.admission.review import Phase
 from genguard.detection.history import History, ObjectHistory, history_name
-from genguard.detection.question import DECLARED, Answers, Blame, Question, signal
+from genguard.detection.question import DECLARED, Answers, ChangedBy, Question, signal
 from genguard.detection.values import Digest, digest_of
 from genguard.detection.write import NAMES, ObjectKey, Write
 
 LOOP: Final = DECLARED["cross-object-loop"]
-_TURNS_WRITTEN: Final = 6
+_CHANGES_WRITTEN: Final = 6
 """Of each, where each writes what the other has reached."""
-_TURNS_TIMED: Final = 10
+_CHANGES_TIMED: Final = 10
 """Of each, where times alone tell it."""
 _SECONDS_WRITTEN: Final = 15.0
 _SECONDS_TIMED: Final = 2.0
@@ -52,11 +52,11 @@ _OFTEN: Final = 0.7
 MOST_MOVING: Final = 256
 MOST_MOVES: Final = 24
 _MOVES_BEFORE: Final = 4
-"""An object with so many writes is followed from then on; so many moves of it are one actor's."""
+"""An object with so many writes is compared from then on; so many moves of it are one actor's."""
 _SECONDS_BETWEEN: Final = 60.0
 """Moves that are further apart are not the same loop."""
-_TURNS: Final = 3
-"""Two objects that moved by turns so often are looked at; for most it is chance."""
+_CHANGES: Final = 3
+"""Two objects that moved alternately so often are looked at; for most it is chance."""
 _MOST_LEAVES_OF_MOVE: Final = 4
 
 
@@ -75,15 +75,15 @@ class Chases(Question):
         is_known = Phase.OUTCOME not in write.missing and len(past.writes) >= _MOVES_BEFORE
         if not (is_known and _is_move(write)):
             return
-        others = _unrelated(past, self._in_turn_with(history_name(write.object)))
+        others = _unrelated(past, self._alternating_with(history_name(write.object)))
         if len(others) == 1:
             yield from _chased(write, _moves(past), _moves(others[0]))
 
-    def _in_turn_with(self, name: str) -> list[ObjectHistory]:
+    def _alternating_with(self, name: str) -> list[ObjectHistory]:
         """Return the objects that have moved just once between the latest moves of another."""
-        is_back = self._latest.count(name) >= _TURNS - 1
+        is_back = self._latest.count(name) >= _CHANGES - 1
         before = reversed(self._latest) if is_back else iter(())
-        between = [Counter(iter(before.__next__, name)) for _ in range(_TURNS)]
+        between = [Counter(iter(before.__next__, name)) for _ in range(_CHANGES)]
         self._latest.append(name)
         once = (other for other in between[0] if all(each[other] == 1 for each in between))
         others = map(self._history.find, once)
@@ -144,17 +144,17 @@ def _chased(write: Write, mine: Sequence[Write], theirs: Sequence[Write]) -> Ans
     who, other = write.requester, theirs[-1].requester
     if who.user == other.user or write.object >= theirs[-1].object:
         return
-    run = _by_turns(mine, theirs)
+    run = _alternation(mine, theirs)
     if _is_chase(run):
         where = _told(theirs[-1].object)
         said = f"{who.user} and {other.user} chase each other: the one writes"
-        said += f" {_told(write.object)}, the other {where}, {len(run) // 2} times by turns"
+        said += f" {_told(write.object)}, the other {where}, {len(run) // 2} times each"
         more = {"requesters": (who, other), "evidence": {"other": where, "otherUser": other.user}}
         about = *write.pointers(), *write.metadata.admitted
-        yield signal(LOOP, write, Blame.REQUESTER, about, said, **more)
+        yield signal(LOOP, write, ChangedBy.REQUESTER, about, said, **more)
 
 
-def _by_turns(mine: Sequence[Write], theirs: Sequence[Write]) -> list[Write]:
+def _alternation(mine: Sequence[Write], theirs: Sequence[Write]) -> list[Write]:
     """Return the latest moves, as far back as each moves once after the other, and steadily.
 
     The first and the last are mine, the second is theirs, and so on.
@@ -184,13 +184,13 @@ def _steady(gaps: Sequence[float]) -> int:
 def _is_chase(run: Sequence[Write]) -> bool:
     gaps, made = _gaps(run), [_made(write) for write in run]
     to_them, to_me = gaps[::2], gaps[1::2]
-    if len(to_me) < _TURNS_WRITTEN or not (_is_new(made[::2]) and _is_new(made[1::2])):
+    if len(to_me) < _CHANGES_WRITTEN or not (_is_new(made[::2]) and _is_new(made[1::2])):
         return False
     if max(gaps) <= _SECONDS_WRITTEN and _write_what_they_saw(run, made):
         return True
     # Heartbeats, leases and passes of many tools are in metadata.
     is_state = all(map(_moves_state, run))
-    if not is_state or len(to_me) < _TURNS_TIMED or max(gaps) > _SECONDS_TIMED:
+    if not is_state or len(to_me) < _CHANGES_TIMED or max(gaps) > _SECONDS_TIMED:
         return False
     usual = sorted((median(to_them), median(to_me)))
     return (

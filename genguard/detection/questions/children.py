@@ -17,7 +17,7 @@ from genguard.admission.review import Operation, Phase
 from genguard.detection.history import History, ObjectHistory
 from genguard.detection.mutators import Mutators
 from genguard.detection.observation import Observation
-from genguard.detection.question import DECLARED, Answers, Blame, Question, signal
+from genguard.detection.question import DECLARED, Answers, ChangedBy, Question, signal
 from genguard.detection.values import Digest, digest_of
 from genguard.detection.write import NAMES, NODE_USER, ObjectKey, Requester, Write
 from genguard.objects.bounded import Bounded
@@ -98,7 +98,7 @@ class Children(Question):
             of = msgspec.structs.replace(write, object=known.where)
             more = {"requesters": (known.creator, kubelet), "pace": _SECONDS_CHANGED, "of": of}
             more["evidence"] = {"rejected": known.count}
-            yield signal(ENDLESS, write, Blame.REQUESTER, (), said, **more)
+            yield signal(ENDLESS, write, ChangedBy.REQUESTER, (), said, **more)
 
     def _made(self, write: Write, seen: Observation) -> Answers:
         """Tell that one more was made."""
@@ -130,16 +130,16 @@ class Children(Question):
         if not (is_changed or is_endless) or not self._mutators.shows_deletions(write.kind):
             return
         said = f"{write.requester.user} has made {found.count} {kind} for one owner, and none went"
-        blame = Blame.REQUESTER
+        changed_by = ChangedBy.REQUESTER
         if found.changed == found.count and write.called.first:
-            blame, said = Blame.OTHERS, f"{said}: another webhook changed each of them"
+            changed_by, said = ChangedBy.OTHERS, f"{said}: another webhook changed each of them"
         more = {
             "requesters": (write.requester,),
             "evidence": {"children": found.count, "seconds": round(seconds, 1)},
             "pace": seconds / found.count,
             "of": msgspec.structs.replace(write, object=found.where),
         }
-        yield signal(ENDLESS, write, blame, (), said, **more)
+        yield signal(ENDLESS, write, changed_by, (), said, **more)
 
 
 def _are_alike(found: _Series | None, write: Write) -> bool:

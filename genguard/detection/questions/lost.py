@@ -9,8 +9,16 @@ from genguard.detection.damage import MOST_LOST, Damage, LostField, lost_values
 from genguard.detection.diff import values
 from genguard.detection.history import ObjectHistory
 from genguard.detection.metadata import ANNOTATIONS
-from genguard.detection.question import DECLARED, Answers, Blame, Declared, Question, own, signal
-from genguard.detection.questions.turned import WEBHOOK, changes_of, fighters
+from genguard.detection.question import (
+    DECLARED,
+    Answers,
+    ChangedBy,
+    Declared,
+    Question,
+    own,
+    signal,
+)
+from genguard.detection.questions.reversals import WEBHOOK, changes_of, fighters
 from genguard.detection.sample import field_names
 from genguard.detection.values import Digest
 from genguard.detection.write import Outcome, Write
@@ -60,7 +68,7 @@ def _lost_of_status(write: Write, past: ObjectHistory) -> Answers:
         if lost := changed.get(found):
             did = "cleared" if found is CLEARED else "changed"
             said = f"another webhook {did} {len(lost)} {what} that {user} sent"
-            yield signal(found, write, Blame.OTHERS, lost, said, **_damage(found, lost, write))
+            yield signal(found, write, ChangedBy.OTHERS, lost, said, **_damage(found, lost, write))
         elif theirs:
             users = " and ".join(dict.fromkeys(theirs.values()))
             said = f"{user} dropped {len(theirs)} {what} that {users} had set"
@@ -70,14 +78,14 @@ def _lost_of_status(write: Write, past: ObjectHistory) -> Answers:
             numbers = lost_values(write.observed_before, write.observed_after)
             damage = Damage(numbers) if found is CLEARED and numbers else None
             more = {"minor": found is CLOBBERED and not hurries, "damage": damage}
-            yield signal(found, write, Blame.of(write.content), theirs, said, **more)
+            yield signal(found, write, ChangedBy.of(write.content), theirs, said, **more)
         elif found is CLEARED and is_unseen:
             ends = write.observed_asked, write.observed_after
             back, left = ([*restorations(write.observed_before, end)] for end in ends)
             if len(back) > len(left):
                 said = f"a write of {user} lost {len(back)} {what}, put back since"
                 paths = [to_pointer(restored.path) for restored in back]
-                yield signal(found, write, Blame.EITHER, paths, said, requesters=())
+                yield signal(found, write, ChangedBy.EITHER, paths, said, requesters=())
 
 
 def _lost(changes: Iterable[Change], *, is_gone: bool = False) -> dict[Declared, list[Change]]:
@@ -115,7 +123,7 @@ def _damage(found: Declared, lost: Sequence[Change], write: Write) -> dict[str, 
     """
     if found is CLEARED:
         user, asked = write.requester.user, write.observed_asked
-        left = {"damage": write.observed_after, "averted": write.observed_sent}
+        left = {"damage": write.observed_after, "prevented": write.observed_sent}
         return {key: Damage(lost_values(asked, end), user) or None for key, end in left.items()}
     # A value that a write stores as it was is no change.
     unchanged = {change.key: change.before for change in write.content.requested or ()}
@@ -131,20 +139,20 @@ def _lost_of_metadata(write: Write, past: ObjectHistory) -> Answers:
 
     Webhooks are blamed for what they take away, put back to what was stored, or rewrite although
     it was asked for before; a value that is new each time and rewritten is told as info, for
-    webhooks normalise values. And for what they turn back once more in a write that does not ask
+    webhooks normalise values. And for what they change back once more in a write that does not ask
     for it: a webhook may act on the writes of some users alone. A key that is added, or that a PUT
     leaves out and a webhook adds again, is a default and no loss. An annotation that is taken away
     in a later write is a question and its answer.
     """
     if not write.is_mutated or write.subresource:
         return
-    lost, turned = write.metadata.rewritten, _turned_back(write, past)
-    setters = {asked: write.requester.user for asked, _ in lost} | turned
+    lost, reversed_ones = write.metadata.rewritten, _reversed_again(write, past)
+    setters = {asked: write.requester.user for asked, _ in lost} | reversed_ones
     if setters:
         users = " and ".join(dict.fromkeys(setters.values()))
         said = f"another webhook changed {len(setters)} field(s) of metadata that {users} had set"
-        minor = not turned and not any(_is_lost(*pair, write, past) for pair in lost)
-        yield signal(METADATA, write, Blame.OTHERS, setters, said, minor=minor)
+        minor = not reversed_ones and not any(_is_lost(*pair, write, past) for pair in lost)
+        yield signal(METADATA, write, ChangedBy.OTHERS, setters, said, minor=minor)
 
 
 def _is_lost(asked: Change, left: Change, write: Write, past: ObjectHistory) -> bool:
@@ -161,8 +169,8 @@ def _is_lost(asked: Change, left: Change, write: Write, past: ObjectHistory) -> 
     )
 
 
-def _turned_back(write: Write, past: ObjectHistory) -> dict[Change, str]:
-    """What webhooks turned back once more although the write does not ask for it, and whose."""
+def _reversed_again(write: Write, past: ObjectHistory) -> dict[Change, str]:
+    """What webhooks changed back once more although the write does not ask for it, and whose."""
     asked, net = values(write.metadata.requested), values(write.metadata.admitted)
     made = [
         change
@@ -170,8 +178,8 @@ def _turned_back(write: Write, past: ObjectHistory) -> dict[Change, str]:
         if change.key in net and change.key not in asked and change.before is not None
         if not (change.removed and change.key[1] == ANNOTATIONS)
     ]
-    turns = changes_of(made, (*past.stored, write), webhooks=True) if made else {}
-    fought = {change: fighters(turns.get(change.key, ())) for change in made}
+    series = changes_of(made, (*past.stored, write), webhooks=True) if made else {}
+    fought = {change: fighters(series.get(change.key, ())) for change in made}
     return {
         change: next(setter.user for setter in each if setter is not WEBHOOK)
         for change, each in fought.items()
@@ -217,7 +225,9 @@ def _not_kept(write: Write, past: ObjectHistory) -> Answers:
         said = f"{user} asks again and again for {field_names(lost, of)}, in version {version}: "
         how = "it is stored each time, and nobody is seen to take it back"
         said += how if is_stored else "and the API server drops it"
-        yield signal(NOT_KEPT, write, Blame.REQUESTER, lost, said, evidence={"version": version})
+        yield signal(
+            NOT_KEPT, write, ChangedBy.REQUESTER, lost, said, evidence={"version": version}
+        )
 
 
 _Step = tuple[Path, Digest | None, Digest | None]

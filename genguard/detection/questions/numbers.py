@@ -9,7 +9,7 @@ import msgspec
 from genguard.detection.damage import Damage, lost_values
 from genguard.detection.finding import FoundObject
 from genguard.detection.history import ObjectHistory
-from genguard.detection.question import DECLARED, Answers, Blame, Question, signal
+from genguard.detection.question import DECLARED, Answers, ChangedBy, Question, signal
 from genguard.detection.values import digest_of
 from genguard.detection.write import NAMES, NODE_USER, PODS, Write, is_manager
 from genguard.generation.table import counted_since, has_observed_generation
@@ -64,7 +64,7 @@ def _stalled(write: Write, past: ObjectHistory) -> Answers:
     else:
         is_stall = len(stall) >= _SLOW_WRITES and seconds >= _SLOW_SECONDS
     if is_stall:
-        blame = Blame.OTHERS if cleared else Blame.REQUESTER
+        changed_by = ChangedBy.OTHERS if cleared else ChangedBy.REQUESTER
         stored = observed or (0 if write.observed_after.is_zero else None)
         stands = "is absent" if stored is None else f"stands at {stored}"
         said = f"observedGeneration {stands} while generation is {generation}, over"
@@ -73,7 +73,7 @@ def _stalled(write: Write, past: ObjectHistory) -> Answers:
         lost = lost_values(write.observed_asked, write.observed_after) if cleared else ()
         writer = write.requester.user if lost else ""
         damage = Damage(lost, writer, behind=1 if write.status_counts else 0)
-        yield signal(STALLED, write, blame, _PATH, said, evidence=evidence, damage=damage)
+        yield signal(STALLED, write, changed_by, _PATH, said, evidence=evidence, damage=damage)
 
 
 def _number(observed: Observed) -> int:
@@ -117,11 +117,11 @@ def _ahead(write: Write, _: ObjectHistory) -> Answers:
     if write.writes_status and isinstance(after, int) and 0 < generation < after:
         is_changed = write.observed_asked.own != write.observed_sent.own
         by_others = write.content.webhook is not None and is_changed
-        blame = Blame.OTHERS if by_others else Blame.REQUESTER
+        changed_by = ChangedBy.OTHERS if by_others else ChangedBy.REQUESTER
         said = f"observedGeneration {after} is ahead of generation {generation}"
         evidence = {"observedGeneration": after, "generation": generation}
         more = {"evidence": evidence, "damage": Damage(ahead=True)}
-        yield signal(AHEAD, write, blame, _PATH, said, **more)
+        yield signal(AHEAD, write, changed_by, _PATH, said, **more)
 
 
 def _mismatched(write: Write, _: ObjectHistory) -> Answers:
@@ -146,7 +146,7 @@ def _mismatched(write: Write, _: ObjectHistory) -> Answers:
         said = f"generation {write.generation_after} where {predicted} was predicted{older}"
         evidence = {"predicted": predicted, "generation": write.generation_after}
         where = ("/metadata/generation",)
-        yield signal(MISMATCH, write, Blame.SERVER, where, said, evidence=evidence)
+        yield signal(MISMATCH, write, ChangedBy.SERVER, where, said, evidence=evidence)
 
 
 def _of_pod(write: Write, past: ObjectHistory) -> Answers:
@@ -164,8 +164,10 @@ def _of_pod(write: Write, past: ObjectHistory) -> Answers:
     keys = [key[1:] for key in sent if key[0] == "status" and key[1:]]
     items = (str(key[1]) for key in keys if key[0] == "conditions" and key[1:])
     types = {item.removeprefix("type=") for item in items}
-    blame, user = Blame.of(write.content), write.requester.user
-    there = (write.observed_asked if blame is Blame.REQUESTER else write.observed_after).conditions
+    changed_by, user = ChangedBy.of(write.content), write.requester.user
+    there = (
+        write.observed_asked if changed_by is ChangedBy.REQUESTER else write.observed_after
+    ).conditions
     unobserved = [
         f"/status/conditions/{index}/observedGeneration"
         for index, condition in enumerate(there)
@@ -173,7 +175,7 @@ def _of_pod(write: Write, past: ObjectHistory) -> Answers:
     ]
     if unobserved and write.observed_before.own:
         said = f"{user} sets {len(unobserved)} condition(s) of a pod without observedGeneration"
-        yield signal(MISSING, write, blame, unobserved, said)
+        yield signal(MISSING, write, changed_by, unobserved, said)
     of_others = types - NAMES["shared_conditions"].keys()
     is_quiet = all(digest_of(kind.encode()) in write.gates for kind in of_others)
     quiet = NAMES["not_of_kubelet"].keys() | ({"conditions"} if is_quiet else set())
@@ -182,7 +184,7 @@ def _of_pod(write: Write, past: ObjectHistory) -> Answers:
     has_kubelet = any(writer.startswith(NODE_USER) for writer in of_status)
     if foreign and user not in NAMES["control_plane"] and has_kubelet:
         what = f"{len(foreign)} field(s) in the status of a pod that are its kubelet's"
-        yield signal(FOREIGN, write, blame, foreign, f"{user} writes {what}")
+        yield signal(FOREIGN, write, changed_by, foreign, f"{user} writes {what}")
 
 
 MOST_WRITERS: Final = 200
@@ -230,10 +232,10 @@ class GenerationReporting(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Controllers(msgspec.Struct, frozen=True):
-    """How all writers do, those who are wrong most often first; `judged`: this replica judges."""
+    """How all writers do, those who are wrong most often first; `detects`: this replica does."""
 
     controllers: tuple[GenerationReporting, ...]
-    judged: bool = True
+    detects: bool = True
 
 
 def _handled(write: Write, past: ObjectHistory) -> Iterator[tuple[Write, str]]:
@@ -351,4 +353,6 @@ class Numbers(Question):
                 evidence = {"raised": tally.raised, "early": tally.early, "never": tally.never}
                 evidence["generation"] = of.generation_after
                 more = {"evidence": evidence, "of": of}
-                yield signal(DISHONEST, of, Blame.REQUESTER, _PATH, f"{who.user} {what}", **more)
+                yield signal(
+                    DISHONEST, of, ChangedBy.REQUESTER, _PATH, f"{who.user} {what}", **more
+                )

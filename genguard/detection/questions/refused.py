@@ -8,7 +8,7 @@ Relies  on a minimum of time, since writes at once may share a version that is o
 - A write ends without an outcome where a validation, or a policy, refuses it. Its outcome may also
   be lost, or go to another replica. So an update counts only if the same requester asks for a
   change of the same stored fields again: had it been stored, these would differ. A creation counts
-  if the same is asked for in the same place.
+  if the same is asked for at the same location.
 - Creations with a new name each are attempts at the same where the same user makes them for one
   owner, or Pods with the same labels, and none comes out.
 - A client that only makes sure of an object asks again for a name that is taken, at an even pace.
@@ -41,7 +41,7 @@ from genguard.detection.diff import together
 from genguard.detection.history import History, ObjectHistory
 from genguard.detection.mutators import MOST_PLACES
 from genguard.detection.observation import Observation
-from genguard.detection.question import DECLARED, Answers, Blame, Question, own, signal
+from genguard.detection.question import DECLARED, Answers, ChangedBy, Question, own, signal
 from genguard.detection.values import NO_DIGEST, Digest
 from genguard.detection.write import NODE_USER, PODS, ObjectKey, Outcome, Write, is_manager, name_of
 from genguard.objects.bounded import Bounded
@@ -81,7 +81,7 @@ Refusal = tuple[str, tuple[str, ...]]
 
 
 class _Attempts(msgspec.Struct, gc=False):
-    """Attempts in one place, one after the other, none of which has come out.
+    """Attempts at one location, one after the other, none of which has come out.
 
     object       of the first one
     stored       digest of what was stored, or what all attempts at a creation, or at a version,
@@ -108,7 +108,7 @@ class _Attempts(msgspec.Struct, gc=False):
 
 
 class Refused(Question):
-    """See the module. It remembers attempts by place."""
+    """See the module. It remembers attempts by location."""
 
     findings: ClassVar = (RETRY,)
 
@@ -128,8 +128,8 @@ class Refused(Question):
 
     def was_refused(self, key: JoinKey) -> bool:
         """Whether this creation was refused here before, so that leaves are compared."""
-        place = _place_of_creations(key, key.resource_version or key.name, Outcome.REFUSED)
-        return self._attempts.get(place) is not None
+        location = _location_of_creations(key, key.resource_version or key.name, Outcome.REFUSED)
+        return self._attempts.get(location) is not None
 
     def call(self, seen: Observation) -> None:
         """Take in a call of any phase, as soon as it comes in."""
@@ -149,14 +149,14 @@ class Refused(Question):
 
     def tell(self, wire: WireRequest, refusal: Refusal) -> None:
         """Note why a request is refused."""
-        place = wire.resource.resource, wire.namespace, wire.name, wire.user_info.username
-        self._reasons.put(place, refusal)
+        location = wire.resource.resource, wire.namespace, wire.name, wire.user_info.username
+        self._reasons.put(location, refusal)
 
     def _show(self, seen: Observation) -> None:
         """Forget creations that seem not to be stored: an object is there that was not before."""
         owner = seen.owner if seen.operation is Operation.UPDATE else seen.key.resource_version
         for each in product((seen.key.name, owner), (Outcome.REFUSED, Outcome.ADMITTED)):
-            self._attempts.pop(_place_of_creations(seen.key, *each))
+            self._attempts.pop(_location_of_creations(seen.key, *each))
 
     def _attempted(self, write: Write, seen: Observation) -> Answers:
         """Tell an attempt that did not come out, and is one of many."""
@@ -166,7 +166,7 @@ class Refused(Question):
             yield from self._stale(write, seen)
         elif write.operation is Operation.CREATE and write.has_outcome:
             self._pass(write)
-            self._attempts.pop(_place(write, Outcome.REFUSED, seen.likeness))
+            self._attempts.pop(_location(write, Outcome.REFUSED, seen.likeness))
             yield from self._never_shown(write)
 
     def _answered(self, write: Write, past: ObjectHistory) -> Answers:
@@ -179,24 +179,24 @@ class Refused(Question):
         if changes and earlier and write.base and earlier[-1].base == write.base:
             mine = own(write, earlier, _SECONDS_BETWEEN)
             tries = [tried.time for tried in mine if _attempt(tried) == _attempt(write)]
-            blame = Blame.OTHERS if write.content.webhook else Blame.of(write.content)
+            changed_by = ChangedBy.OTHERS if write.content.webhook else ChangedBy.of(write.content)
             same = len(tries), min(tries, default=write.time), _ATTEMPTS, _SECONDS_REFUSED
-            yield from _told(write, blame, _NEVER_STORED, same)
+            yield from _told(write, changed_by, _NEVER_STORED, same)
 
     def _pass(self, write: Write) -> None:
         """Take in a write with an outcome: what was not answered before it is forgotten."""
         is_node = write.requester.user.startswith(NODE_USER)
         self._shows_status |= write.subresource == "status" and (is_node or _is_pod(write))
         if len(self._attempts):
-            self._attempts.pop(_place(write, Outcome.REFUSED))
+            self._attempts.pop(_location(write, Outcome.REFUSED))
         self._passed.update(islice(_made(write), MOST_PLACES - len(self._passed)))
 
     def _unanswered(self, write: Write, seen: Observation) -> Answers:
         """Take in a write without an outcome."""
         asked, is_creation = seen.compared(), write.operation is Operation.CREATE
         where = write.object
-        place = where.resource, where.namespace, where.name, write.requester.user
-        why, owned = self._reasons.get(place) or ("", ())
+        location = where.resource, where.namespace, where.name, write.requester.user
+        why, owned = self._reasons.get(location) or ("", ())
         if seen.compared_metadata is not None:
             asked = together(asked, seen.compared_metadata)
         how, needed = why or "it has no outcome", (_ATTEMPTS, _SECONDS_REFUSED)
@@ -217,12 +217,12 @@ class Refused(Question):
             return  # outcomes are lost
         made = _made(write)  # no leaves of a creation with a new name are compared
         is_by_webhook = made if is_creation else write.content.webhook or write.metadata.webhook
-        blame = Blame.OTHERS if is_by_webhook else Blame.REQUESTER
-        if blame is Blame.OTHERS and made and self._passed.issuperset(made):
-            blame = Blame.EITHER if is_creation else Blame.REQUESTER
+        changed_by = ChangedBy.OTHERS if is_by_webhook else ChangedBy.REQUESTER
+        if changed_by is ChangedBy.OTHERS and made and self._passed.issuperset(made):
+            changed_by = ChangedBy.EITHER if is_creation else ChangedBy.REQUESTER
         same = found.same, found.first, *needed
         tries = found.tries, found.begun, _TRIES, needed[1]
-        for name, told in _told(write, blame, how, same, tries):
+        for name, told in _told(write, changed_by, how, same, tries):
             pause = found.times[-1] - found.times[-2]
             pace = pause if pause >= _SLOW and found.tries > _ATTEMPTS + 1 else 0.0
             first = msgspec.structs.replace(write, object=found.object)
@@ -235,7 +235,7 @@ class Refused(Question):
             what = "it names a resourceVersion that is no longer stored"
             slow = found.tries, found.begun, _STALE_TRIES, _STALE_SECONDS
             fast = found.tries, found.begun, _TRIES, _SECONDS_REFUSED
-            yield from _told(write, Blame.REQUESTER, what, slow, fast)
+            yield from _told(write, ChangedBy.REQUESTER, what, slow, fast)
 
     def _never_shown(self, write: Write) -> Answers:
         """Take in a creation with an outcome; it may be that no Pod of its owner is ever shown."""
@@ -244,21 +244,21 @@ class Refused(Question):
         found = self._count(write, NO_DIGEST)
         if found.is_slowing:
             earlier = found.tries - 1, found.begun, _ATTEMPTS, _SECONDS_REFUSED
-            yield from _told(write, Blame.REQUESTER, _NEVER_STORED, earlier)
+            yield from _told(write, ChangedBy.REQUESTER, _NEVER_STORED, earlier)
 
     def _count(
         self, write: Write, stored: Digest, asked: Digest = NO_DIGEST, *, likeness: int = 0
     ) -> _Attempts:
         """Count one attempt; they begin anew after a pause, or where something else is stored."""
-        place, now = _place(write, write.outcome, likeness), write.time
-        found = self._attempts.get(place)
+        location, now = _location(write, write.outcome, likeness), write.time
+        found = self._attempts.get(location)
         if found is None or found.stored != stored or now - found.times[-1] > _SECONDS_BETWEEN:
             found = _Attempts(write.object, stored, asked, now, now)
         if found.asked != asked:
             found.asked, found.first, found.same = asked, now, 0
         found.same, found.tries = found.same + 1, found.tries + 1
         found.times = (*found.times[-3:], now)
-        self._attempts.put(place, found)
+        self._attempts.put(location, found)
         return found
 
 
@@ -266,7 +266,7 @@ _attempt: Final = attrgetter("base", "subresource", "state_after")
 
 
 def _told(
-    write: Write, blame: Blame, how: str, *attempts: tuple[int, float, int, float]
+    write: Write, changed_by: ChangedBy, how: str, *attempts: tuple[int, float, int, float]
 ) -> Answers:
     """Yield a signal where there are enough attempts of one sort.
 
@@ -277,13 +277,13 @@ def _told(
         if count >= least and seconds >= shortest:
             is_update = write.operation is Operation.UPDATE
             changes = [*write.content.sent, *write.metadata.sent] if is_update else []
-            if blame is Blame.OTHERS:
+            if changed_by is ChangedBy.OTHERS:
                 changes = [*write.of_webhooks(again=False)]
                 how += ", since another webhook changed it"
             verb = "writes" if is_update else "creates"
             said = f"{write.requester.user} {verb} it again and again: {how}"
             evidence = {"attempts": count, "seconds": round(seconds, 1)}
-            yield signal(RETRY, write, blame, changes, said, evidence=evidence)
+            yield signal(RETRY, write, changed_by, changes, said, evidence=evidence)
             return
 
 
@@ -300,7 +300,7 @@ def _is_pod(write: Write) -> bool:
     return (write.object.group, write.object.resource) == PODS
 
 
-def _place(write: Write, outcome: Outcome, likeness: int = 0) -> int:
+def _location(write: Write, outcome: Outcome, likeness: int = 0) -> int:
     """Return a number for where attempts are made, by whom, and how they end.
 
     likeness  of creations that are alike, whatever their names
@@ -308,10 +308,10 @@ def _place(write: Write, outcome: Outcome, likeness: int = 0) -> int:
     where = write.object
     if write.operation is Operation.CREATE:
         like = f"{write.requester.user} {likeness}" if likeness else write.base or where.name
-        return _place_of_creations(where, like, outcome)
+        return _location_of_creations(where, like, outcome)
     return hash((name_of(where), write.subresource, write.requester.user, outcome))
 
 
-def _place_of_creations(where: ObjectKey | JoinKey, name: str, outcome: Outcome) -> int:
+def _location_of_creations(where: ObjectKey | JoinKey, name: str, outcome: Outcome) -> int:
     """Return a number for all creations of a name, or of an owner by its uid."""
     return hash((where.group, where.resource, where.namespace, name, outcome))

@@ -8,8 +8,8 @@ from typing import ClassVar, Final
 from genguard.detection.changes import ORDER, Change
 from genguard.detection.diff import NO_DIFF, asks_nothing, diff_of, values
 from genguard.detection.history import ObjectHistory
-from genguard.detection.question import DECLARED, Answers, Blame, Question, own, signal
-from genguard.detection.questions.turned import STORM, storm
+from genguard.detection.question import DECLARED, Answers, ChangedBy, Question, own, signal
+from genguard.detection.questions.reversals import STORM, storm
 from genguard.detection.sample import field_names
 from genguard.detection.values import Digest
 from genguard.detection.write import Write
@@ -53,7 +53,7 @@ def _changed_by_webhook_alone(write: Write, _: ObjectHistory) -> Answers:
         user = write.requester.user
         said = f"another webhook changed what counts, for which {user} had not asked"
         evidence = {"generation": write.generation_after}
-        yield signal(STORM, write, Blame.OTHERS, made, said, evidence=evidence)
+        yield signal(STORM, write, ChangedBy.OTHERS, made, said, evidence=evidence)
 
 
 def _chased(write: Write, past: ObjectHistory) -> Answers:
@@ -133,7 +133,7 @@ def _added(write: Write) -> list[Digest | None]:
 
 
 def _has_number(change: Change) -> bool:
-    """Whether a leaf is in an item of a list that nothing tells from others: its place says it."""
+    """Whether a leaf is in an item of a list that nothing else tells apart: its position does."""
     return any(isinstance(part, int) for part in change.key)
 
 
@@ -160,8 +160,8 @@ def _asked_once_more(write: Write, past: ObjectHistory) -> Answers:
         ]
     if len(same) >= _ASKED_AGAIN and (webhook or not _is_undone(write, same[-1].time, past)):
         said = f"{user} has asked for the same status {len(same)} times, and it is not kept"
-        blame = Blame.OTHERS if webhook else Blame.SERVER
-        yield signal(STATUS_STORM, write, blame, webhook or write.content.sent, said)
+        changed_by = ChangedBy.OTHERS if webhook else ChangedBy.SERVER
+        yield signal(STATUS_STORM, write, changed_by, webhook or write.content.sent, said)
 
 
 def _says_the_same(write: Write, past: ObjectHistory) -> Answers:
@@ -189,7 +189,7 @@ def _says_the_same(write: Write, past: ObjectHistory) -> Answers:
         found = STATUS_STORM if write.writes_status else STORM
         said = f"{user} wrote {count} times in a row and changed nothing but {what}"
         paths = ("/status",) if write.writes_status and is_same is _only_order else ()
-        yield signal(found, write, Blame.REQUESTER, paths, said)
+        yield signal(found, write, ChangedBy.REQUESTER, paths, said)
 
 
 def _changes_nothing(write: Write, past: ObjectHistory) -> Answers:
@@ -202,7 +202,7 @@ def _changes_nothing(write: Write, past: ObjectHistory) -> Answers:
         if pace >= _IDLE_AN_HOUR:
             said = f"{write.requester.user} writes it {pace} times an hour and changes nothing"
             evidence = {"writesAnHour": pace}
-            yield signal(RESTLESS, write, Blame.REQUESTER, (), said, evidence=evidence)
+            yield signal(RESTLESS, write, ChangedBy.REQUESTER, (), said, evidence=evidence)
 
 
 def _left_out(write: Write, past: ObjectHistory) -> Answers:
@@ -214,7 +214,7 @@ def _left_out(write: Write, past: ObjectHistory) -> Answers:
         made, user = write.content.webhook or (), write.requester.user
         said = f"{user} leaves out {field_names(made, write.object)} again and again"
         said += ", which another webhook adds"
-        yield signal(RESTLESS, write, Blame.EITHER, made, said)
+        yield signal(RESTLESS, write, ChangedBy.EITHER, made, said)
 
 
 def _is_refilled(write: Write) -> bool:
@@ -268,7 +268,7 @@ def _is_not_at_rest(write: Write, _: ObjectHistory) -> Answers:
         found = STATUS_STORM if write.writes_status else STORM
         said = f"writes {field_names(changes, write.object)} again and again"
         said = f"{write.requester.user} {said}, though all should be at rest"
-        yield signal(found, write, Blame.REQUESTER, changes, said)
+        yield signal(found, write, ChangedBy.REQUESTER, changes, said)
 
 
 class AtRest(Question):

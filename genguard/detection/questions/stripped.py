@@ -3,7 +3,7 @@
 Result  blames other webhooks: most often one decodes objects into a type of its own, which is older
         than the field, and answers with a patch of the whole object (enix/kube-image-keeper#457,
         doitintl/kube-secrets-init#53, kubernetes/kubernetes#127701)
-Relies  on leaves of spec: `lost` tells of status and metadata, `turned` of a field of one object
+Relies  on leaves of spec: `lost` tells of status and metadata, `reversals` of a field of one object
         that is put back again and again
 
 Bounded in entries.
@@ -17,7 +17,7 @@ from genguard.admission.review import Operation
 from genguard.detection.changes import OFF
 from genguard.detection.history import ObjectHistory
 from genguard.detection.observation import Observation
-from genguard.detection.question import DECLARED, Answers, Blame, Question, signal
+from genguard.detection.question import DECLARED, Answers, ChangedBy, Question, signal
 from genguard.detection.since import first_version
 from genguard.detection.values import digest_of
 from genguard.detection.write import Write, is_policy, name_of
@@ -57,24 +57,24 @@ def _taken(write: Write, *, again: bool) -> Iterator[tuple[str, str, bool]]:
     is_creation = write.operation is Operation.CREATE
     for key in sorted(wanted.intersection(lost), key=lost.__getitem__)[:_MOST_FIELDS]:
         depths = range(1, len(key)) if is_creation else ()
-        whole = key[: next((n for n in depths if key[:n] not in left), len(key))]
-        at = next((n for n, part in enumerate(whole) if isinstance(part, int)), len(whole) - 1)
-        came = [path for path in there if path[:at] == whole[:at]]
-        if key[0] not in ("status", "metadata") and not (came and isinstance(whole[at], int)):
-            pointer = "/".join(lost[key].split("/")[: len(whole) + 1])
+        gone = key[: next((n for n in depths if key[:n] not in left), len(key))]
+        at = next((n for n, part in enumerate(gone) if isinstance(part, int)), len(gone) - 1)
+        came = [path for path in there if path[:at] == gone[:at]]
+        if key[0] not in ("status", "metadata") and not (came and isinstance(gone[at], int)):
+            pointer = "/".join(lost[key].split("/")[: len(gone) + 1])
             field = "/".join("*" if part.isdecimal() else part for part in pointer.split("/"))
-            yield pointer, field, _may_be_replaced(whole, key, came, wanted)
+            yield pointer, field, _may_be_replaced(gone, key, came, wanted)
 
 
-def _may_be_replaced(whole: Path, key: Path, came: Sequence[Path], wanted: set[Path]) -> bool:
+def _may_be_replaced(gone: Path, key: Path, came: Sequence[Path], wanted: set[Path]) -> bool:
     """Whether something else may have come in place of a field, or of an item of a list.
 
     Another item; another source of a variable, which has few fields; or an object in place of an
     object, as another handler of a probe.
     """
-    above = len(whole) - 1
-    beside = {path[: above + 1] for path in wanted if path[:above] == whole[:above]}
-    is_item = "#" in str(whole[above])
+    above = len(gone) - 1
+    beside = {path[: above + 1] for path in wanted if path[:above] == gone[:above]}
+    is_item = "#" in str(gone[above])
     new = (path for path in came if len(path) > above + 1 and path[: above + 1] not in beside)
     return bool(came) and (is_item or len(beside) <= _FEW or (len(key) > above + 1 and any(new)))
 
@@ -138,4 +138,4 @@ class Stripped(Question):
                 )
                 said += f"; it is built with an API older than Kubernetes {since}"
             more = {"minor": is_minor, "evidence": evidence, "pace": _SECONDS_STRIPPED}
-            yield signal(STRIPPED, write, Blame.OTHERS, told, said, reinvoked=again, **more)
+            yield signal(STRIPPED, write, ChangedBy.OTHERS, told, said, reinvoked=again, **more)

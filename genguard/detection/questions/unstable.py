@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 from genguard.detection.changes import Change
 from genguard.detection.diff import PartDiffs, asks_nothing, values
 from genguard.detection.history import ObjectHistory
-from genguard.detection.question import DECLARED, Answers, Blame, Question, own, signal
+from genguard.detection.question import DECLARED, Answers, ChangedBy, Question, own, signal
 from genguard.detection.write import Write
 from genguard.objects.fields import Path
 
@@ -41,7 +41,7 @@ def _changed_once_more(write: Write, past: ObjectHistory) -> Answers:
             or _is_in_a_row(past, again, lambda part: values(part.reinvocation))
         )
         more = {"minor": not is_unstable, "reinvoked": True}
-        yield signal(UNSTABLE, write, Blame.OTHERS, made.values(), said, **more)
+        yield signal(UNSTABLE, write, ChangedBy.OTHERS, made.values(), said, **more)
         return
     asked = values(metadata.requested)
     grown = [change for change in _of(metadata.admitted, metadata.grown) if change.key not in asked]
@@ -51,7 +51,7 @@ def _changed_once_more(write: Write, past: ObjectHistory) -> Answers:
         said = f"a webhook changed {len(changed)} field(s) of metadata again that {user} left alone"
         # A list of what is in a spec grows as well, but not in each write.
         minor = changed is grown and not _is_in_a_row(past, grown, lambda part: part.grown)
-        yield signal(UNSTABLE, write, Blame.OTHERS, changed, said, minor=minor)
+        yield signal(UNSTABLE, write, ChangedBy.OTHERS, changed, said, minor=minor)
 
 
 def _of(changes: Iterable[Change], keys: Collection[Path]) -> list[Change]:

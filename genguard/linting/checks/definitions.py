@@ -44,7 +44,7 @@ def conditions_refuse_observed(version: DefinedVersion) -> Iterator[Problem]:
 def _refusing(observed: Schema) -> str:
     """Return the keyword that refuses a generation between _FIRST and _HIGHEST; "" if none does.
 
-    Only keywords that stand at the field are judged; rules in CEL and combined schemas are not.
+    Only keywords that stand at the field are evaluated; rules in CEL and combined schemas are not.
     """
     if observed.body.get("x-kubernetes-int-or-string") is True:
         return ""
@@ -64,8 +64,8 @@ def no_conditions(version: DefinedVersion) -> Iterator[Problem]:
     status = version.status
     if status is None or status.is_open:
         return
-    places = filter(None, (status, status.field("meta")))
-    if not any(place.is_open or place.field("conditions") is not None for place in places):
+    sections = filter(None, (status, status.field("meta")))
+    if not any(section.is_open or section.field("conditions") is not None for section in sections):
         yield Problem(Level.INFO, status.path, "none")
 
 
@@ -101,7 +101,7 @@ def status_no_subresource(version: DefinedVersion) -> Iterator[Problem]:
 @definition_check
 def status_unknown_fields(version: DefinedVersion) -> Iterator[Problem]:
     """Report x-kubernetes-preserve-unknown-fields on status, or above it where it is open."""
-    place = version.schema if version.status is None else version.status
+    section = version.schema if version.status is None else version.status
     what = "the object, status too," if version.status is None else "status"
-    if place.body.get(PRESERVES) is True:
-        yield Problem(Level.INFO, f"{place.path}.{PRESERVES}", "takes", {"what": what})
+    if section.body.get(PRESERVES) is True:
+        yield Problem(Level.INFO, f"{section.path}.{PRESERVES}", "takes", {"what": what})

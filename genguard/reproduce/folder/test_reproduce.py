@@ -32,7 +32,7 @@ SENT: dict[str, Any] = {}
 
 
 def test_the_writes_come_to_rest() -> None:
-    """All writes in turn make no loop."""
+    """All writes, one after the other, make no loop."""
     random.seed(1)
     clock = [datetime(2026, 1, 1, tzinfo=UTC)]  # nobody waits
     with FakeApiServer(
@@ -47,25 +47,25 @@ def test_the_writes_come_to_rest() -> None:
         for document in LOOP["objects"]:
             server.create(document, user="somebody")
         sent = 0
-        for turn, (place, change) in zip(range(PLAYED), itertools.cycle(LOOP["order"])):
-            write = LOOP["writes"][place]
+        for number, (index, change) in zip(range(PLAYED), itertools.cycle(LOOP["order"])):
+            write = LOOP["writes"][index]
             if not (WITHOUT_CULPRIT and write["user"] == LOOP["culprit"]):
                 clock.append(
                     clock[-1] + timedelta(seconds=LOOP["seconds"] * random.uniform(0.5, 1.5))
                 )
-                sent += send(server, write, change, turn)
+                sent += send(server, write, change, number)
         if sent:
             # The same is written again and again here, so that much of it changes nothing.
             assert_no_loop(server, at_least=LOOP["severity"], ignore=["restless-writer"])
 
 
-def send(server: FakeApiServer, write: dict[str, Any], change: int, turn: int) -> bool:
+def send(server: FakeApiServer, write: dict[str, Any], change: int, number: int) -> bool:
     """Send one write as its user; return whether the server took it, or refused it for good."""
     verb, user, below = write["verb"], write["user"], write.get("subresource", "")
     resource, name, namespace = write["resource"], write["name"], write["namespace"] or "default"
     SENT.clear()
     try:
-        made = change_of(server, write, change, turn)
+        made = change_of(server, write, change, number)
         SENT.update(write, asks=made)
         if verb == "delete":
             background = {"propagationPolicy": "Background"}
@@ -88,24 +88,26 @@ def send(server: FakeApiServer, write: dict[str, Any], change: int, turn: int) -
 
 
 def change_of(
-    server: FakeApiServer, write: dict[str, Any], change: int, turn: int
+    server: FakeApiServer, write: dict[str, Any], change: int, number: int
 ) -> dict[str, Any]:
-    """Return what a write asks for in its turn."""
+    """Return what a write asks for this time."""
     if write["verb"] == "move":
         is_custom = "." in write["resource"].partition(".")[2]
-        return {"spec": {"moved" if is_custom else "minReadySeconds": turn}}
+        return {"spec": {"moved" if is_custom else "minReadySeconds": number}}
     made: dict[str, Any] = copy.deepcopy(write["changes"][change])
     for field in write.get("renewed", ()):
         above, last = holder(made, field)
         if last in above:
-            above[last] = another(above[last], turn)
+            above[last] = another(above[last], number)
     for held in write.get("held", ()):
         above, last = holder(made, held["field"])
         if last in above:
             own = write["resource"], write["namespace"], write["name"]
             resource, namespace, name = held.get("object") or own
-            number = server.get(resource, name, namespace or "default")["metadata"][held["what"]]
-            above[last] = number + held["offset"] if held.get("offset") else number
+            held_number = server.get(resource, name, namespace or "default")["metadata"][
+                held["what"]
+            ]
+            above[last] = held_number + held["offset"] if held.get("offset") else held_number
     return made
 
 
@@ -118,13 +120,13 @@ def holder(document: dict[str, Any], field: list[str]) -> tuple[dict[str, Any], 
     return document, last
 
 
-def another(value: Any, turn: int) -> Any:
-    """Return another value than in each other turn."""
+def another(value: Any, number: int) -> Any:
+    """Return another value than for each other number."""
     if isinstance(value, int):
-        return 1_000 + turn
+        return 1_000 + number
     if isinstance(value, str) and value.startswith("2026-01-01T"):
-        return f"2026-01-01T00:{turn // 60:02}:{turn % 60:02}Z"
-    return f"{value}-{turn}"
+        return f"2026-01-01T00:{number // 60:02}:{number % 60:02}Z"
+    return f"{value}-{number}"
 
 
 def webhooks() -> list[MutatingWebhook]:

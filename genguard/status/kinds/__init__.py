@@ -1,7 +1,7 @@
 """Finds the rule for a kind among the modules of this folder.
 
 Each module has the rules of one kind or family. To add a kind, add a module with a `RULES` mapping,
-and to judged.yaml what `genguard explain` says of the rule. Kinds are matched by group and kind:
+and to evaluated.yaml what `genguard explain` says of the rule. Kinds are matched by group and kind:
 Knative's Service is not the built-in Service.
 """
 

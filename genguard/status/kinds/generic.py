@@ -12,7 +12,7 @@ from typing import Final
 
 from genguard.objects.fields import ABSENT, text
 from genguard.status import standard_fields
-from genguard.status.checked_object import CheckedObject, Condition, Conditions, Places
+from genguard.status.checked_object import CheckedObject, Condition, Conditions, Sections
 from genguard.status.kind_rule import (
     KindResult,
     KindRule,
@@ -37,12 +37,12 @@ def evaluate_generic(obj: CheckedObject) -> KindResult:
         return KindResult(
             (remark("status", have=ABSENT, note="no controller has written a status"),)
         )
-    places, reasons = standard_fields.current_places(obj, obj.places)
-    conditions = Conditions.of(*places)
+    sections, reasons = standard_fields.current_sections(obj, obj.sections)
+    conditions = Conditions.of(*sections)
     failed = _add_failures(obj, conditions, reasons)
     decided = next(filter(None, map(conditions.get, _DECIDING)), None)
-    ready = standard_fields.read_ready(places)
-    settled = standard_fields.read_settled(obj, conditions, places)
+    ready = standard_fields.read_ready(sections)
+    settled = standard_fields.read_settled(obj, conditions, sections)
     is_said = decided is not None or ready.said
     unfinished = Blocks.SETTLED if is_said else Blocks.BOTH
     broken = False
@@ -60,9 +60,9 @@ def evaluate_generic(obj: CheckedObject) -> KindResult:
     _add_unfinished(obj, conditions, reasons, unfinished)
     progress = _add_counters(obj, reasons, unfinished)
     if progress is None:
-        progress = _add_progress(places, reasons, failed=failed)
+        progress = _add_progress(sections, reasons, failed=failed)
     red = Blocks.NOTHING if is_said else unready
-    health, why = standard_fields.read_health(obj, conditions, places, red)
+    health, why = standard_fields.read_health(obj, conditions, sections, red)
     reasons += why
     degraded = _add_degraded(conditions, decided, reasons) or health is Health.YELLOW
     reasons += [*ready.remarks, *settled.remarks]
@@ -143,9 +143,9 @@ def _add_counters(obj: CheckedObject, reasons: list[Reason], blocks: Blocks) -> 
     return completed_share(desired, *counts.values())
 
 
-def _add_progress(places: Places, reasons: list[Reason], *, failed: bool) -> float | None:
+def _add_progress(sections: Sections, reasons: list[Reason], *, failed: bool) -> float | None:
     """Add a progress below 100%, unless the controller gave up; return the completed share."""
-    found = standard_fields.read_progress(places)
+    found = standard_fields.read_progress(sections)
     if found is None:
         return None
     path, share = found

@@ -94,10 +94,10 @@ def _why_progressing(obj: CheckedObject, conditions: Conditions) -> list[Reason]
     blocked = conditions.why_not_true("Progressing", obj.generation)
     if blocked is not None:
         return [blocked]
-    found, whole = conditions.get("Progressing"), "NewReplicaSetAvailable"
-    if found is None or found.reason == whole:
+    found, done = conditions.get("Progressing"), "NewReplicaSetAvailable"
+    if found is None or found.reason == done:
         return []
-    return [Reason(f"{found.path}.reason", short_word(found.reason), whole)]
+    return [Reason(f"{found.path}.reason", short_word(found.reason), done)]
 
 
 def evaluate_replica_set(obj: CheckedObject) -> KindResult:

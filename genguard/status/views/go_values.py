@@ -171,7 +171,7 @@ def _item(types: Types, code: str, value: Any, path: str) -> Any:
     return _value(types, code, value, path)
 
 
-def _whole(value: Any) -> int | None:
+def _integer(value: Any) -> int | None:
     """Return a number without a fraction, such as 2.0, as an integer; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
         return None
@@ -180,13 +180,13 @@ def _whole(value: Any) -> int | None:
 
 
 def _int32(value: Any) -> int | None:
-    whole = _whole(value)
-    return None if whole is None else wrap(whole, 32)
+    integer = _integer(value)
+    return None if integer is None else wrap(integer, 32)
 
 
 def _int_or_string(value: Any) -> int | str | None:
-    whole = value if isinstance(value, str) else _whole(value)
-    return None if isinstance(whole, int) and wrap(whole, 32) != whole else whole
+    integer = value if isinstance(value, str) else _integer(value)
+    return None if isinstance(integer, int) and wrap(integer, 32) != integer else integer
 
 
 def _quantity(value: Any) -> str | float | None:
@@ -198,7 +198,7 @@ def _quantity(value: Any) -> str | float | None:
 def _bytes(value: Any) -> bytes | None:
     if isinstance(value, list):
         # The bytes of a Go slice; no rule reads them.
-        return b"" if all(item is None or _whole(item) is not None for item in value) else None
+        return b"" if all(item is None or _integer(item) is not None for item in value) else None
     if not isinstance(value, str):
         return None
     try:
@@ -211,7 +211,7 @@ _SCALARS: Final[dict[str, Callable[[Any], Any]]] = {
     "string": lambda value: value if isinstance(value, str) else None,
     "bool": lambda value: value if isinstance(value, bool) else None,
     "int32": _int32,
-    "int64": _whole,
+    "int64": _integer,
     "time": lambda value: unix_seconds(value) if isinstance(value, str) else None,
     "quantity": _quantity,
     "intOrString": _int_or_string,

@@ -1,7 +1,7 @@
-// gotypes prints the Go types that Argo CD and kubectl convert an object into before they judge it.
+// gotypes prints the Go types that Argo CD and kubectl convert an object into before they evaluate it.
 //
 // A wrong type anywhere in an object makes that conversion fail (apimachinery
-// pkg/runtime/converter.go), and with it the whole judgement, so the views of `genguard status`
+// pkg/runtime/converter.go), and with it the whole evaluation, so the views of `genguard status`
 // have to know every field. genguard/status/views/go_types.json is this program's output:
 //
 //	go run ./gotypes > ../../genguard/status/views/go_types.json

@@ -1,4 +1,4 @@
-"""The same with three replicas that judge as one, two API servers, and a store that is lost."""
+"""The same with three replicas that examine as one, two API servers, and a store that is lost."""
 
 import time
 from collections.abc import Callable

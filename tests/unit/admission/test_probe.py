@@ -24,9 +24,9 @@ def sent(annotations, *, dry_run=True, operation="CREATE"):
 
 def warnings(body, phase=Phase.MUTATE, **options):
     said = {"version": "1.2.3", "last": "not a word"}
-    judging = ReviewSetup(ReviewOptions(**options))
-    judging.describe_server(lambda: said)
-    reply = review(body, phase, judging.dependencies, 0.0)
+    setup = ReviewSetup(ReviewOptions(**options))
+    setup.describe_server(lambda: said)
+    reply = review(body, phase, setup.dependencies, 0.0)
     assert reply.status == 200
     return json.loads(reply.body)["response"].get("warnings")
 

@@ -22,15 +22,15 @@ from webhook.tasks.supervisor import Supervisor
 class Api:
     """Objects that are there, and what is asked."""
 
-    def __init__(self, verdict: bool | None = True) -> None:
-        self.verdict, self.asked, self.now = verdict, [], 100.0
+    def __init__(self, exists: bool | None = True) -> None:
+        self.exists, self.asked, self.now = exists, [], 100.0
         self.told = Told()
         self.verification = Verification(self.look, Supervisor(), lambda: self.now)
         self.sink = self.verification.before(self.told.tell)
 
     async def look(self, thing: FoundObject) -> bool | None:
         self.asked.append(thing)
-        return self.verdict
+        return self.exists
 
     async def tell(self, *changes: Change) -> tuple[Change, ...]:
         await self.sink(changes, tuple(one.finding for one in changes))
@@ -41,13 +41,13 @@ OPENED, RESOLVED = change(Transition.OPENED), change(Transition.RESOLVED)
 
 
 async def test_one_of_an_object_that_never_was_alerts_neither_when_it_opens_nor_when_it_ends():
-    api = Api(verdict=False)
+    api = Api(exists=False)
     assert await api.tell(OPENED) == ()
     assert await api.tell(RESOLVED) == ()
 
 
 async def test_one_that_could_not_be_looked_up_says_so():
-    api = Api(verdict=None)
+    api = Api(exists=None)
     ((turn, told),) = await api.tell(OPENED)
     assert turn is Transition.OPENED
     assert told.message == UNVERIFIED + OPENED.finding.message
@@ -55,7 +55,7 @@ async def test_one_that_could_not_be_looked_up_says_so():
 
 
 async def test_what_comes_and_goes_is_not_looked_up():
-    api = Api(verdict=False)
+    api = Api(exists=False)
     where = structs.replace(OPENED.finding.object, uid="")
     opened = OPENED._replace(finding=structs.replace(OPENED.finding, object=where))
     ((_, told),) = await api.tell(opened)
@@ -66,13 +66,13 @@ async def test_what_comes_and_goes_is_not_looked_up():
 async def test_what_was_told_is_told_to_be_over_though_its_object_is_gone_by_then():
     api = Api()
     await api.tell(OPENED)
-    api.verdict = False
+    api.exists = False
     assert await api.tell(RESOLVED) == (RESOLVED,)
 
 
 async def test_an_object_that_is_there_is_looked_up_once_and_one_that_is_not_after_a_while():
-    for verdict, times in ((True, 1), (False, 2), (None, 2)):
-        api = Api(verdict)
+    for exists, times in ((True, 1), (False, 2), (None, 2)):
+        api = Api(exists)
         for _ in range(3):
             await api.tell(OPENED)
             api.now += AGAIN_SECONDS / 2
@@ -80,7 +80,7 @@ async def test_an_object_that_is_there_is_looked_up_once_and_one_that_is_not_aft
 
 
 async def test_a_flood_of_forged_findings_asks_for_no_more_than_a_few_and_the_rest_are_marked():
-    api = Api(verdict=False)
+    api = Api(exists=False)
     flood = [
         change(Transition.OPENED, id=str(n), object=on(f"o{n}")) for n in range(MOST_LOOKUPS + 5)
     ]

@@ -99,7 +99,7 @@ def statuses(
     begin: int = 0,
     **more: Any,
 ) -> list[Json]:
-    """Patches of a status, one a second, at the level at which they are judged.
+    """Patches of a status, one a second, at the level at which they are examined.
 
     asked, kept  what is requested besides the number of the write, and what is stored of it
     The first one is not changed on its way: it only shows what is stored before the others.

@@ -60,14 +60,14 @@ def test_records_that_keep_no_generation_are_ignored(group, resource):
     assert all(not one.compare for one in row.behaviour)
     log, by = found(*of_kind(group, resource))
     assert not by
-    assert "notJudged" not in log.summary()
+    assert "notExamined" not in log.summary()
 
 
 @pytest.mark.parametrize(
     ("group", "resource"),
     [("discovery.k8s.io", "endpointslices"), ("example.org", "events"), ("apps", "leases")],
 )
-def test_what_only_shares_a_name_with_records_or_has_a_generation_is_judged(group, resource):
+def test_what_only_shares_a_name_with_records_or_has_a_generation_is_examined(group, resource):
     _, by = found(*of_kind(group, resource))
     assert by
 
@@ -104,7 +104,7 @@ def test_a_webhook_that_still_changes_in_round_one():
 def test_the_summary_counts_by_webhook():
     failed = {
         "failed-open.mutation.webhook.admission.k8s.io/round_0_index_2": "away.example.org",
-        "failed-open.validating.webhook.admission.k8s.io/round_0_index_0": "judge.example.org",
+        "failed-open.validating.webhook.admission.k8s.io/round_0_index_0": "examine.example.org",
     }
     events = [event(CLEARS, {"index": 1, "mutated": False, "hook": ("a", "b")}, level=WHOLE)]
     events += [
@@ -114,16 +114,16 @@ def test_the_summary_counts_by_webhook():
     log, _ = found(*events)
     assert counts(log) == {
         "events": 3, "patches": 1, "webhooks": {NAME: 1},
-        "failedOpen": {"away.example.org": 2, "judge.example.org": 2},
+        "failedOpen": {"away.example.org": 2, "examine.example.org": 2},
     }  # fmt: skip
 
 
 def counts(log):
-    return {key: value for key, value in log.summary().items() if key != "notJudged"}
+    return {key: value for key, value in log.summary().items() if key != "notExamined"}
 
 
-def unjudged(log):
-    return [(one["reason"], one["writes"]) for one in log.summary().get("notJudged", ())]
+def unexamined(log):
+    return [(one["reason"], one["writes"]) for one in log.summary().get("notExamined", ())]
 
 
 @pytest.mark.parametrize("level", ["Metadata", "Request"])
@@ -134,7 +134,7 @@ def test_below_level_request_response_writes_are_counted_and_nothing_is_found(le
     assert not by
     assert log.is_blind
     assert (log.summary()["refused"], log.summary()["reinvoked"]) == (9, {NAME: 5})
-    (one,) = log.summary()["notJudged"]
+    (one,) = log.summary()["notExamined"]
     assert (one["reason"], one["writes"]) == (f"level {level}", 15)
     assert asked_in(one["message"]) == [{"group": "apps"}]
 
@@ -154,12 +154,12 @@ def test_the_rule_that_the_policy_lacks_names_all_groups_and_asks_for_no_secrets
     secret = event(level="Metadata", subresource="", resource=resource)
     secret["objectRef"]["apiGroup"] = ""
     log, _ = found(*events, secret)
-    (one,) = log.summary()["notJudged"]
+    (one,) = log.summary()["notExamined"]
     assert asked_in(one["message"]) == [
         {"group": "g1"}, {"group": "g2"}, {"group": "", "resources": ["pods", "pods/*"]},
     ]  # fmt: skip
     log, _ = found(secret)
-    (one,) = log.summary()["notJudged"]
+    (one,) = log.summary()["notExamined"]
     assert one["message"].endswith("needs level RequestResponse")
 
 
@@ -174,21 +174,21 @@ def test_the_rule_that_the_policy_lacks_names_all_groups_and_asks_for_no_secrets
         ),
     ],
 )
-def test_the_reason_why_a_write_is_not_judged_is_told(events, reason):
+def test_the_reason_why_a_write_is_not_examined_is_told(events, reason):
     log, _ = found(*events)
-    assert (reason, 1) in unjudged(log)
+    assert (reason, 1) in unexamined(log)
     assert not log.is_blind
 
 
-@table("audit/never_judged.yaml", "change")
+@table("audit/never_examined.yaml", "change")
 @pytest.mark.parametrize("level", ["Metadata", "Request", WHOLE])
-def test_what_is_never_judged_is_not_missed(level, case):
+def test_what_is_never_examined_is_not_missed(level, case):
     change = case["change"]
     one = event(**{**change, "level": level, "subresource": change.get("subresource", "")})
     one["objectRef"]["apiGroup"] = change.get("group", "apps")
     log, by = found(one)
     assert not by
-    assert not unjudged(log)
+    assert not unexamined(log)
 
 
 def test_a_write_that_does_not_show_its_result_makes_the_stored_state_unknown():
@@ -196,7 +196,7 @@ def test_a_write_that_does_not_show_its_result_makes_the_stored_state_unknown():
     events[3] |= {"level": "Metadata"}
     log, by = found(*events)
     assert by[CLEARED].count == 4
-    assert ("stored state not known", 2) in unjudged(log)
+    assert ("stored state not known", 2) in unexamined(log)
 
 
 @pytest.mark.parametrize("place", ["round_x_index_0", "round_0", "", "round_0_index_9999999999"])

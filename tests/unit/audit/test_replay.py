@@ -36,7 +36,7 @@ def test_events_print_nothing_but_findings_and_the_summary(tmp_path):
     assert finding["actors"] == [
         {"type": "webhook", "name": "/".join(CULPRIT), "fieldManager": "", "confidence": "certain"}
     ]
-    (missed,) = summary.pop("notJudged")
+    (missed,) = summary.pop("notExamined")
     assert (missed["reason"], missed["writes"]) == ("stored state not known", 1)
     assert summary == {
         "type": "summary", "unreadable": 0, "findings": 1, "events": 4, "patches": 3,

@@ -15,7 +15,7 @@ PHASES = ["intent", "mutate", "outcome"]
 
 
 class Told(Detection):
-    """Keeps what it is given, and judges nothing."""
+    """Keeps what it is given, and examines nothing."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -9,7 +9,7 @@ import pytest
 from genguard.audit.event import ObjectReference, read_event
 from genguard.blame.audited import AuditBlame, NotInLogError, kind_in_log
 from genguard.blame.drawing import table as drawn
-from genguard.blame.places import NoSuchFieldError
+from genguard.blame.field_paths import NoSuchFieldError
 from genguard.generation.table import load_rows
 from tests.cases_loader import table
 
@@ -31,9 +31,9 @@ def event(one, resource="deployments"):
     for index, (name, patch) in enumerate(one.get("patches", {}).items()):
         configuration, webhook = name.split("/")
         called = {"configuration": configuration, "webhook": webhook, "mutated": True}
-        place = f"webhook.admission.k8s.io/round_0_index_{index}"
-        annotations[f"mutation.{place}"] = json.dumps(called)
-        annotations[f"patch.{place}"] = json.dumps({**called, "patch": patch})
+        path = f"webhook.admission.k8s.io/round_0_index_{index}"
+        annotations[f"mutation.{path}"] = json.dumps(called)
+        annotations[f"patch.{path}"] = json.dumps({**called, "patch": patch})
     found = {
         "kind": "Event",
         "apiVersion": "audit.k8s.io/v1",

@@ -9,8 +9,8 @@ import yaml
 
 from genguard.blame.drawing import HIDDEN, annotated
 from genguard.blame.drawing import table as drawn
+from genguard.blame.field_paths import NoSuchFieldError
 from genguard.blame.managed import UnreadableFieldsError
-from genguard.blame.places import NoSuchFieldError
 from genguard.blame.report import Seen, blame_live
 from genguard.detection.finding import FoundObject
 from genguard.objects.shown import json_line

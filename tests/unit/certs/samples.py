@@ -19,7 +19,7 @@ SERVER, CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUT
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A certificate made by hand, with its key, so that issue() is not judged by itself."""
+    """A certificate made by hand, with its key, so that issue() is not examined by itself."""
 
     certificate: x509.Certificate
     key: Any

@@ -1,4 +1,4 @@
-"""Command lines of `genguard status` and `wait` that can be judged without a cluster."""
+"""Command lines of `genguard status` and `wait` that can be examined without a cluster."""
 
 import json
 

@@ -81,7 +81,7 @@ def test_a_hostile_line_is_left_out_by_name_and_the_others_are_read(tmp_path, ca
     assert "canary" not in result.stderr + blamed.stderr
 
 
-def test_a_review_nested_too_deep_is_one_that_was_not_judged(tmp_path):
+def test_a_review_nested_too_deep_is_one_that_was_not_examined(tmp_path):
     text = json.dumps(make_review(new={"spec": "HERE"}, old={})).replace('"HERE"', DEEP)
     result = replay("-o", "json", write_lines(tmp_path / "a", end=text))
     assert result.exit_code == 0
@@ -98,7 +98,7 @@ def test_a_gzip_file_that_is_cut_is_left_out_from_there_and_other_files_are_read
     assert result.exit_code == 1
     told = [json.loads(line) for line in result.stderr.splitlines()]
     assert [(one["where"], one["message"]) for one in told] == [
-        (str(cut_file), "is no whole gzip file"),
+        (str(cut_file), "is no complete gzip file"),
         (str(tmp_path / "missing"), "No such file or directory"),
     ]
     summary = lines(result)[-1]

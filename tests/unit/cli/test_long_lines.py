@@ -21,7 +21,7 @@ def run(*words: object) -> Result:
 
 
 @pytest.mark.parametrize("name", ["a", "a.gz"])
-def test_replay_leaves_out_the_line_and_judges_the_others(tmp_path, name):
+def test_replay_leaves_out_the_line_and_examines_the_others(tmp_path, name):
     path = write_lines(tmp_path / name, clobbered(), LONG, clobbered())
     result = replay("--max-line", 1, "-o", "json", path)
     assert result.exit_code == 1
@@ -62,7 +62,7 @@ def test_a_line_of_lists_costs_no_multiple_of_its_length(tmp_path, key):
 
 
 @pytest.mark.parametrize("output", ["json", "table"])
-def test_status_leaves_out_the_object_and_judges_the_others(tmp_path, output):
+def test_status_leaves_out_the_object_and_examines_the_others(tmp_path, output):
     path = write_lines(tmp_path / "a", OBJECT, OBJECT | {"filler": FILLER}, OBJECT)
     result = run("status", "-o", output, "-f", path, "--max-line", "1")
     assert result.exit_code == 1

@@ -1,4 +1,4 @@
-"""`genguard rules`, and --rules of the verbs that judge."""
+"""`genguard rules`, and --rules of the verbs that evaluate."""
 
 import json
 
@@ -25,7 +25,7 @@ cases:
   expect: current
 - because: it is broken
   object: {BROKEN}
-  expect: {{verdict: failed, health: Red}}
+  expect: {{result: failed, health: Red}}
 """
 
 
@@ -47,7 +47,7 @@ def test_a_case_that_fails_says_what_differs_and_what_blocks(file):
     assert result.exit_code == 1
     assert result.stdout == (
         f"FAILED {file}: case 1, Widget: it is done\n"
-        "  verdict inProgress, want current\n"
+        "  result inProgress, want current\n"
         "  status.phase Done, want `current` true\n"
         "2 cases: 1 pass, 1 fail\n"
     )
@@ -81,7 +81,7 @@ def test_the_rule_in_the_documents_passes_its_case(tmp_path):
     assert (result.exit_code, result.stdout) == (0, "1 cases: 1 pass, 0 fail\n")
 
 
-def test_status_judges_by_the_rules_of_a_file(file):
+def test_status_tools_by_the_rules_of_a_file(file):
     result = run("status", "--rules", str(file), "-f", "-", "-o", "json", text=f"--- {BROKEN}")
     assert result.exit_code == 0
     found = json.loads(result.stdout)

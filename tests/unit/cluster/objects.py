@@ -126,7 +126,7 @@ class Findings:
     def damaged(self):
         yield from self.known.values()
         for one in self.restored.values():
-            yield replace(one, damage=None, averted=one.damage)
+            yield replace(one, damage=None, prevented=one.damage)
 
     def look(self, where, is_broken, now: float) -> None:
         for finding, damaged in (self.known | self.restored).items():

@@ -30,7 +30,7 @@ class Api:
 
 
 @pytest.mark.parametrize(
-    ("answer", "verdict"),
+    ("answer", "exists"),
     [
         (b'{"metadata": {"uid": "uid-1"}}', True),
         (b'{"metadata": {"uid": "made again"}}', False),
@@ -43,10 +43,8 @@ class Api:
         (b"no JSON", None),
     ],
 )
-async def test_an_object_is_there_with_its_uid_and_what_is_not_known_is_not_guessed(
-    answer, verdict
-):
-    assert await StoredObjects(Api(answer)).exists(WEB) is verdict
+async def test_an_object_is_there_with_its_uid_and_what_is_not_known_is_not_guessed(answer, exists):
+    assert await StoredObjects(Api(answer)).exists(WEB) is exists
 
 
 @table("cluster/object_paths.yaml", "of", "path")

@@ -8,7 +8,7 @@ from zstandard import ZstdCompressor
 
 from webhook.cluster import saved_findings as module
 from webhook.cluster.saved_findings import MOST_BYTES_OF_BLOCK, pack, unpack
-from webhook.store.persister import DamagedStoreError
+from webhook.store.persister import CorruptStoreError
 
 rows = st.lists(st.tuples(st.text(max_size=30), st.binary(max_size=200)), max_size=30)
 
@@ -17,7 +17,7 @@ rows = st.lists(st.tuples(st.text(max_size=30), st.binary(max_size=200)), max_si
 def test_any_compressed_bytes_are_rows_or_refused(data):
     try:
         unpack(ZstdCompressor().compress(data))
-    except DamagedStoreError:
+    except CorruptStoreError:
         return
 
 
@@ -43,7 +43,7 @@ def test_ten_thousand_findings_fit_a_configmap_and_can_be_read_again():
 
 def test_a_block_of_another_version_is_refused():
     other = ZstdCompressor().compress(msgspec.msgpack.encode(["findings2", []]))
-    with pytest.raises(DamagedStoreError, match="damaged, or of another version"):
+    with pytest.raises(CorruptStoreError, match="damaged, or of another version"):
         unpack(other)
 
 
@@ -51,5 +51,5 @@ def test_a_block_of_another_version_is_refused():
 def test_a_block_that_would_fill_the_memory_is_refused(tells):
     bomb = ZstdCompressor(write_content_size=tells).compress(bytes(64 * 1024 * 1024))
     assert len(bomb) < MOST_BYTES_OF_BLOCK
-    with pytest.raises(DamagedStoreError):
+    with pytest.raises(CorruptStoreError):
         unpack(bomb)

@@ -109,7 +109,7 @@ class Run:
         asyncio.run(self.publisher.learn(WIDGETS))
 
     def see(self, *documents: dict[str, Any]) -> int:
-        """Each state is judged and published; return how many writes that made."""
+        """Each state is evaluated and published; return how many writes that made."""
         before = len(self.api.applied)
         for document in documents:
             self.publisher.see(WIDGETS, "u1", document)

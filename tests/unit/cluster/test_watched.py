@@ -10,7 +10,7 @@ import pytest
 from tests.unit.cluster.api import DEEP, PATH, Api, event, failure, item, serving
 from webhook.cluster import watch
 from webhook.cluster.rest import RefusedError
-from webhook.cluster.watch import Collection, follow, keeping
+from webhook.cluster.watch import Collection, keep_watching, keeping
 from webhook.tasks.supervisor import Supervisor
 
 
@@ -163,7 +163,7 @@ async def test_trouble_is_told_and_waited_out_longer_each_time_until_it_goes_wel
         raise RefusedError(410, "too old")
 
     with pytest.raises(asyncio.CancelledError):
-        await follow(states, seen.append, trouble.append, sleep, lambda: now)
+        await keep_watching(states, seen.append, trouble.append, sleep, lambda: now)
     assert seen == ["listed", "good"]
     assert trouble[:3] == ["no (403)", "too old (410)", "TimeoutError"]
     assert waits == [1, 2, 4, 8, 1, 2]

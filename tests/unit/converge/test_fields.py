@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from genguard.blame.places import show
+from genguard.blame.field_paths import show
 from genguard.converge.creation import copy_of, pod_of, taken
 from genguard.converge.fields import as_owned, differences, overlay, overwritten
 from genguard.objects.served import Served
@@ -14,15 +14,15 @@ from tests.cases_loader import table
 @table("converge/overwritten.yaml", "asked", "stored", "fields")
 def test_a_field_that_a_manifest_sets_is_looked_for_in_what_is_stored(case):
     found = overwritten(case["asked"], case["stored"])
-    assert [show(one.place) for one in found] == case["fields"], case.because
+    assert [show(one.path) for one in found] == case["fields"], case.because
 
 
-@table("converge/owned_whole.yaml", "group", "kind", "before", "after", "differ")
+@table("converge/atomic.yaml", "group", "kind", "before", "after", "differ")
 def test_a_list_that_is_owned_as_a_whole_differs_as_one(case):
     served = Served(case["group"], "v1", "any", "any", case["kind"], (), True, True, True)
     before, after = case["before"], case["after"]
     found = as_owned(differences(before, after), before, after, served)
-    differ = {show(one.place): [one.before, one.after] for one in found}
+    differ = {show(one.path): [one.before, one.after] for one in found}
     assert differ == case["differ"], case.because
 
 

@@ -1,6 +1,6 @@
 """What a GitOps tool is told to ignore is no fight."""
 
-from genguard.blame.places import Item
+from genguard.blame.field_paths import Item
 from genguard.converge.contest import Contest, Contested, Level, Party
 from genguard.converge.ignoring import argocd_ignores, without_ignored
 from tests.cases_loader import table
@@ -8,9 +8,9 @@ from tests.cases_loader import table
 WEB = {"group": "apps", "kind": "Deployment", "name": "web", "namespace": "shop"}
 
 
-def level(rules, place=("spec", "replicas"), contest=Contest.OVERWRITTEN, manager="hpa"):
+def level(rules, path=("spec", "replicas"), contest=Contest.OVERWRITTEN, manager="hpa"):
     one = Contested(
-        contest, Level.FIGHT, place, (Party("manager", f"{manager} (Update)", manager=manager),)
+        contest, Level.FIGHT, path, (Party("manager", f"{manager} (Update)", manager=manager),)
     )
     (found,) = without_ignored([one], WEB, rules)
     return found.level
@@ -23,8 +23,8 @@ def argocd(**rule):
 
 @table("converge/argocd.yaml", "rule", "place", "is_ignored")
 def test_rules_of_argo_cd(case):
-    place = tuple(Item(step) if step == "web" else step for step in case["place"])
-    is_note = level(argocd(**case["rule"]), place) is Level.NOTE
+    path = tuple(Item(step) if step == "web" else step for step in case["place"])
+    is_note = level(argocd(**case["rule"]), path) is Level.NOTE
     assert is_note == case["is_ignored"], case.because
 
 

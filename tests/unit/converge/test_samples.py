@@ -65,13 +65,13 @@ def test_what_is_lost_and_kept_tells_the_age_of_an_api(case: Case) -> None:
     assert built_with([(since, kept) for since, kept in case["lost"]]) == (text and f"; {text}")
 
 
-def fields_of(value: Any, place: tuple[str, ...] = ()) -> Iterator[str]:
+def fields_of(value: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
     """The pointers of an object and all that is in it, with * for an index."""
-    yield to_pointer(place)
+    yield to_pointer(path)
     steps = value.items() if isinstance(value, dict) else ()
     steps = [("*", one) for one in value] if isinstance(value, list) else steps
     for step, below in steps:
-        yield from fields_of(below, (*place, step))
+        yield from fields_of(below, (*path, step))
 
 
 def kinds() -> Iterator[tuple[dict[str, Any], Served]]:
@@ -97,12 +97,12 @@ def test_a_server_gets_no_field_that_is_newer_or_off_by_default(
 def newer(kind: str) -> Iterator[str]:
     """The newer fields of a kind's spec, of a template once: as those of pods."""
 
-    def walk(of: str, place: str, above: tuple[str, ...]) -> Iterator[str]:
+    def walk(of: str, path: str, above: tuple[str, ...]) -> Iterator[str]:
         for name, (since, below) in load_types().get(of, {}).items():
             if since:
-                yield f"{place}/{name}"
+                yield f"{path}/{name}"
             elif below not in above and "PodTemplateSpec" not in below:
-                yield from walk(below, f"{place}/{name}", (*above, below))
+                yield from walk(below, f"{path}/{name}", (*above, below))
 
     yield from walk(load_types()["kinds 0"][kind][1], "", ())
 

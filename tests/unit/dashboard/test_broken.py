@@ -98,29 +98,29 @@ async def test_a_finding_is_broken_while_its_damage_is_there(case):
         changes["severity"] = Severity(changes["severity"])
     found = about(DEPLOYMENT, "web", **changes)
     assert is_broken(found, NOW) is case["broken"], case.because
-    verdict = (await Scene().broken(found)).verdict
-    assert (verdict is OverallState.BROKEN) is case["broken"], case.because
+    state = (await Scene().broken(found)).state
+    assert (state is OverallState.BROKEN) is case["broken"], case.because
 
 
 async def test_what_only_waits_for_its_end_is_amber_and_says_when_that_is():
     quiet = {"resolves_after": 60.0, "last_seen": stamp(NOW - 26)}
     found = await Scene().broken(about(DEPLOYMENT, "web", **quiet), about(POD, "a", state="quiet"))
-    assert (found.verdict, found.findings, found.ending) == (OverallState.BROKEN, 1, 1)
+    assert (found.state, found.findings, found.ending) == (OverallState.BROKEN, 1, 1)
     found = await Scene().broken(about(DEPLOYMENT, "web", **quiet))
-    assert (found.verdict, found.findings, found.ending) == (OverallState.ENDING, 0, 1)
+    assert (found.state, found.findings, found.ending) == (OverallState.ENDING, 0, 1)
     assert parse_time(found.ends_at or "") == NOW + 34
     assert (found.since, found.objects) == (None, 0)
     info = about(DEPLOYMENT, "web", **quiet, severity=Severity.INFO)
-    assert (await Scene().broken(info)).verdict is OverallState.GOOD, "info is never red"
+    assert (await Scene().broken(info)).state is OverallState.GOOD, "info is never red"
 
 
-@table("dashboard/right_again.yaml", "quiet", "verdict")
+@table("dashboard/right_again.yaml", "quiet", "overall")
 async def test_an_object_that_is_right_again_is_green_before_its_finding_is_resolved(case):
     """Three signs, one each 10 s, the last of them `quiet` seconds ago."""
     quiet = case["quiet"]
     seen = {"first_seen": stamp(NOW - quiet - 20), "last_seen": stamp(NOW - quiet), "count": 3}
     right = about(DEPLOYMENT, "web", repaired=True, resolves_after=60.0, **seen)
-    assert (await Scene().broken(right)).verdict == case["verdict"], case.because
+    assert (await Scene().broken(right)).state == case["overall"], case.because
 
 
 @table("dashboard/stuck_objects.yaml", "state", "stuck")
@@ -128,7 +128,7 @@ async def test_an_object_that_is_not_settled_is_red_once_nothing_changes(case):
     scene, state, stuck = Scene(), case["state"], case["stuck"]
     scene.put(DEPLOYMENT, "web", **state)
     found = await scene.broken()
-    assert (found.verdict is OverallState.BROKEN) is stuck, case.because
+    assert (found.state is OverallState.BROKEN) is stuck, case.because
     assert found.stuck == stuck
     assert found.in_progress == (not stuck and not state.get("settled", False))
     assert [one.name for one in found.not_settled] == ["web"] * stuck
@@ -136,14 +136,14 @@ async def test_an_object_that_is_not_settled_is_red_once_nothing_changes(case):
     assert broken == {"uid-web"} if stuck else not broken, "the page of objects says the same"
 
 
-@table("dashboard/slow_objects.yaml", "state", "verdict")
+@table("dashboard/slow_objects.yaml", "state", "overall")
 async def test_home_is_not_green_while_something_is_not_ready(case):
     scene = Scene()
     scene.put(DEPLOYMENT, "web", **case["state"])
     scene.put(DEPLOYMENT, "older", observed=2, seconds=590, ready=True)
     found = await scene.broken()
-    assert found.verdict == case["verdict"], case.because
-    assert found.not_ready == (case["verdict"] == "waiting")
+    assert found.state == case["overall"], case.because
+    assert found.not_ready == (case["overall"] == "waiting")
     if found.not_ready:
         assert [one.name for one in found.proceeding] == ["web", "older"]
 
@@ -215,7 +215,7 @@ def lose(scene: Scene, what: str) -> None:
         case "watch":
             scene.watching.current("pods", is_current=False)
         case "file":
-            scene.sources = scene.sources._replace(about=lambda: {"store": "sqlite-damaged"})
+            scene.sources = scene.sources._replace(about=lambda: {"store": "sqlite-corrupt"})
         case "reviews":
             scene.sources.detecting.shed(None)
         case "findings":
@@ -227,9 +227,9 @@ async def test_what_the_server_cannot_know_is_not_green_and_what_is_broken_stays
     scene = Scene()
     lose(scene, case["lost"])
     found = await scene.broken()
-    assert found.verdict is OverallState.UNKNOWN
+    assert found.state is OverallState.UNKNOWN
     assert case["words"] in found.missing[0], case.because
-    assert (await scene.broken(about(DEPLOYMENT, "web"))).verdict is OverallState.BROKEN
+    assert (await scene.broken(about(DEPLOYMENT, "web"))).state is OverallState.BROKEN
 
 
 async def test_of_many_those_that_wait_for_longest_are_listed_and_all_are_counted():

@@ -26,12 +26,12 @@ class Queue:
         return make()
 
 
-def context(*found: Finding, mode="enforcing", samples=(), judges=True):
+def context(*found: Finding, mode="enforcing", samples=(), detects=True):
     ledger = SimpleNamespace(samples=lambda ids: {k: v for k, v in samples if k in ids})
     detection = SimpleNamespace(ledger=ledger, history=History())
     sources = Sources(
         detecting=SimpleNamespace(
-            findings=lambda: found, detection=detection, tracking=Tracking(), judges=judges
+            findings=lambda: found, detection=detection, tracking=Tracking(), detects=detects
         ),
         mutators=SimpleNamespace(registered=()),
         watching=None,

@@ -38,8 +38,8 @@ def page_of(model, **values):
 
 
 def test_the_page_of_each_links_the_other():
-    assert "/findings/root" in page_of(CHILD, cause=ROOT, follows=())
-    assert "/findings/child" in page_of(ROOT, cause=None, follows=[CHILD])
+    assert "/findings/root" in page_of(CHILD, cause=ROOT, consequences=())
+    assert "/findings/child" in page_of(ROOT, cause=None, consequences=[CHILD])
 
 
 WHOLE, *PARTS = fold(
@@ -53,7 +53,7 @@ WHOLE, *PARTS = fold(
 
 
 def test_a_finding_about_many_objects_says_how_many_and_links_the_first():
-    text = page_of(WHOLE, cause=None, follows=PARTS)
+    text = page_of(WHOLE, cause=None, consequences=PARTS)
     assert "clears observedGeneration of 60 " in text
     assert f"/findings/{PARTS[0].id}" in text
     assert "and 10 more" in text

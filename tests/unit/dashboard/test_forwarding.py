@@ -95,7 +95,7 @@ class Pair:
     def read(self) -> PairSnapshot:
         return self._pair
 
-    def place(self, part: str) -> str:
+    def location(self, part: str) -> str:
         return part
 
 

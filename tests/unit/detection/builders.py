@@ -14,10 +14,10 @@ from genguard.detection.observation import Observation
 from genguard.detection.reduce import Reviewed
 from genguard.detection.write import Write
 from genguard.review import Dependencies, review
-from tests.reviews import judge, make_review
+from tests.reviews import make_dependencies, make_review
 
 INTENT, MUTATE, OUTCOME = Phase.INTENT, Phase.MUTATE, Phase.OUTCOME
-_dependencies = judge(audit_only=True)
+_dependencies = make_dependencies(audit_only=True)
 
 
 def reviewed(
@@ -53,21 +53,21 @@ def see(detection: Detection, phase: Phase, one: Reviewed, now: float) -> None:
         detection.see(observation)
 
 
-class Judging(Detection):
-    """Keeps the writes that it judges."""
+class Examining(Detection):
+    """Keeps the writes that it examines."""
 
     def __init__(self, mutators: Mutators | None = None, **more: Any) -> None:
         super().__init__(mutators, **more)
         self.writes: list[Write] = []
 
-    def _judge_update(self, write: Write) -> None:
+    def _examine_update(self, write: Write) -> None:
         self.writes.append(write)
-        super()._judge_update(write)
+        super()._examine_update(write)
 
 
 def joined(*reviews: tuple[Phase, dict[str, Any]], now: float = 100.0) -> list[Write]:
     """The writes that come of these reviews, compared, those that wait to the end among them."""
-    detection = Judging()
+    detection = Examining()
     for phase, asked in reviews:
         feed(detection, phase, asked, now)
     detection.finish(now)
@@ -102,7 +102,7 @@ def status(**fields: Any) -> dict[str, Any]:
 def settled(known: Ledger | Detection, now: float) -> list[Finding]:
     """Settle, and return what is resolved by that."""
     before = {one.id for one in known.findings() if one.state == "resolved"}
-    known.settle(now)
+    known.resolve_quiet(now)
     return [x for x in known.findings() if x.state == "resolved" and x.id not in before]
 
 

@@ -11,7 +11,7 @@ from genguard.detection.finding import Finding
 from genguard.detection.ledger import Row
 from genguard.detection.mutators import Mutators
 from genguard.generation import CustomResource, StatusSubresource
-from tests.reviews import KINDS, judge, make_review
+from tests.reviews import KINDS, make_dependencies, make_review
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, reviewed, rows_of, see
 from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.policies import apply, binding, patch, policy, rule
@@ -26,7 +26,7 @@ _PINS: Final = policy(
     conditions=("request.userInfo.username == 'gitops'",),
     rules=[rule(*_EVERYTHING)],
 )
-_JUDGE: Final = judge(
+_DEPENDENCIES: Final = make_dependencies(
     audit_only=True,
     custom=[CustomResource(*KINDS["widgets"], PRESENT), CustomResource(*KINDS["gadgets"], ABSENT)],
 )
@@ -140,7 +140,7 @@ class Story:
         if "refused" in step:
             return
         kept = _changed(last, _filled(step.get("keeps", {}), values))
-        predicted = reviewed(self._review(step, kept, base), OUTCOME, _JUDGE).prediction
+        predicted = reviewed(self._review(step, kept, base), OUTCOME, _DEPENDENCIES).prediction
         counted = step.get("counts", predicted.generation or values["$generation"])
         counted = values["$generation"] + 1 if counted == "next" else counted
         kept["metadata"] = {**kept["metadata"], "generation": counted}
@@ -181,7 +181,7 @@ class Story:
         )
 
     def _see(self, phase: Phase, asked: dict[str, Any]) -> None:
-        see(self.detection, phase, reviewed(asked, phase, _JUDGE), self._now)
+        see(self.detection, phase, reviewed(asked, phase, _DEPENDENCIES), self._now)
 
     def _show(self, phase: Phase, step: dict[str, Any], new: dict[str, Any], base: str) -> None:
         self._see(phase, self._review(step, new, base))

@@ -10,7 +10,7 @@ from genguard.admission.matching import ResourceKind, read_configurations, read_
 from genguard.detection.detection import Detection
 from genguard.detection.ledger import Ledger
 from genguard.detection.mutators import Mutators
-from genguard.detection.question import Blame, Signal
+from genguard.detection.question import ChangedBy, Signal
 from genguard.detection.write import Acted, Requester
 from tests.cases_loader import Case, table
 from tests.unit.detection.builders import (
@@ -165,7 +165,7 @@ def test_a_review_is_slow_where_conditions_may_be_evaluated(documents, place, is
     [(1, 3, "possible"), (1, 2, "possible"), (2, 3, "likely"), (3, 3, "likely")],
 )
 def test_a_policy_comes_before_its_requester_where_it_acted_on_most_writes(acted, writes, told):
-    ledger, sign = Ledger(mutators(policy(), binding())), Blame.REQUESTER
+    ledger, sign = Ledger(mutators(policy(), binding())), ChangedBy.REQUESTER
     for number in range(writes):
         policies = (Acted("pins", is_sure=True),) if number < acted else ()
         one = replace(WRITE, requester=Requester("user", "kubectl"), policies=policies)

@@ -49,7 +49,7 @@ SCALE = 100
     ("example", "by_turns"),
     [
         pytest.param(PODS, False, id="pods", marks=pytest.mark.nightly),
-        pytest.param(PODS, True, id="pods written by turns"),
+        pytest.param(PODS, True, id="pods written alternately"),
         pytest.param(DEPLOYMENTS, False, id="deployments", marks=pytest.mark.nightly),
     ],
 )
@@ -98,7 +98,7 @@ def observation_of(detection: Detection, path: str, body: bytes, at: float) -> O
     return observation
 
 
-def judged(detection: Detection, attack: str) -> Callable[[int], None]:
+def examined(detection: Detection, attack: str) -> Callable[[int], None]:
     """Feeds the reviews of an attack (tests/contract/hoard.py) to a detection."""
 
     def feed(number: int) -> None:
@@ -121,7 +121,7 @@ def test_what_takes_much_is_counted_in_leaves(monkeypatch, attack, count, most):
     monkeypatch.setattr(correlate, "MOST_LEAVES_PENDING", most)
     history = History(most_leaves=most)
     detection = Detection(history=history)
-    feed = judged(detection, attack)
+    feed = examined(detection, attack)
     feed(count)  # whatever is made once
     taken = traced(feed, count)
     # Places are kept beside it, and the newest write, whatever it takes.
@@ -133,7 +133,7 @@ def test_what_takes_much_is_counted_in_leaves(monkeypatch, attack, count, most):
 def test_findings_with_long_fields_are_counted_in_bytes(monkeypatch):
     monkeypatch.setattr(ledger, "MOST_BYTES", MIB)
     detection = Detection(history=History(1))
-    taken = traced(judged(detection, "findings with long fields"), 60)
+    taken = traced(examined(detection, "findings with long fields"), 60)
     found = detection.ledger
     assert found.bytes <= MIB
     assert detection.dropped == found.dropped == 120 - len(found.findings())

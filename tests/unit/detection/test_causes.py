@@ -8,7 +8,7 @@ from genguard.detection.finding import Confidence, Finding
 from genguard.detection.finding_state import Account, FindingState
 from genguard.detection.ledger import Ledger
 from genguard.detection.mutators import Mutators
-from genguard.detection.question import Blame
+from genguard.detection.question import ChangedBy
 from genguard.detection.write import ObjectKey, Requester
 from tests.cases_loader import Case, load, table
 from tests.unit.alerts.findings import finding
@@ -57,7 +57,7 @@ def test_a_row_of_an_older_version_is_read_and_stands_alone():
     old = []
     for name, content in story.rows():
         fields = msgspec.msgpack.decode(content)
-        del fields["follows"]
+        del fields["owners"]
         old.append((name, msgspec.msgpack.encode(fields)))
     ledger = Ledger(Mutators())
     ledger.restore(old)
@@ -68,7 +68,7 @@ def state(detector: str, *users: str, last: float = 100.0) -> FindingState:
     where = ObjectKey("example.org", "v1", "widgets", "default", "parent", "uid-of-parent")
     made = FindingState(detector, detector, where, "", 50.0, last, 10, minor=False)
     blamed = tuple(Requester(user, "") for user in users)
-    made.accounts = {Account(Blame.REQUESTER, blamed, (), (), is_whole=True): 10}
+    made.accounts = {Account(ChangedBy.REQUESTER, blamed, (), (), is_complete=True): 10}
     made.paths = {"/spec/size": None}
     return made
 

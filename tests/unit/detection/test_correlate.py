@@ -18,12 +18,12 @@ from genguard.detection.correlate import (
 from genguard.detection.diff import NO_DIFF, Diff
 from genguard.generation import CustomResource, StatusSubresource
 from tests.cases_loader import table
-from tests.reviews import KINDS, judge
+from tests.reviews import KINDS, make_dependencies
 from tests.unit.detection.builders import (
     INTENT,
     MUTATE,
     OUTCOME,
-    Judging,
+    Examining,
     feed,
     joined,
     observation,
@@ -122,7 +122,7 @@ def test_a_stale_put_is_no_write():
 
 
 def test_after_a_burst_a_review_ends_only_some_of_the_writes_that_have_waited():
-    detection = Judging()
+    detection = Examining()
     for number in range(3 * MOST_AT_ONCE):
         feed(detection, MUTATE, update(NEW, OLD, str(number)), 0.0)
     assert not detection.writes
@@ -136,11 +136,16 @@ def test_after_a_burst_a_review_ends_only_some_of_the_writes_that_have_waited():
 
 def learnt(phases_status, phases=(INTENT, MUTATE, OUTCOME), **more):
     """The writes that come of some phases, where the definition is learnt in between."""
-    detection = Judging()
+    detection = Examining()
     for phase, known in zip(phases, phases_status, strict=True):
         custom = [CustomResource(*KINDS["widgets"], known)]
         one = update(more["new"], more["old"], resource="widgets")
-        see(detection, phase, reviewed(one, phase, judge(audit_only=True, custom=custom)), 100.0)
+        see(
+            detection,
+            phase,
+            reviewed(one, phase, make_dependencies(audit_only=True, custom=custom)),
+            100.0,
+        )
     detection.finish(100.0)
     return detection.writes
 
@@ -157,19 +162,19 @@ def test_a_status_that_the_server_took_was_no_subresource_whatever_was_known_bef
     assert [one.pointer for one in write.content.admitted] == ["/spec/a", "/status/b"]
 
 
-def test_without_outcomes_a_write_is_judged_when_no_round_can_follow():
+def test_without_outcomes_a_write_is_examined_when_no_round_can_follow():
     wait = SECONDS_WITHOUT_OUTCOMES
-    for seconds, is_judged in ((wait, True), (wait - 0.1, False)):
-        detection = Judging()
+    for seconds, is_examined in ((wait, True), (wait - 0.1, False)):
+        detection = Examining()
         feed(detection, MUTATE, update(NEW, OLD, "7"), 100.0)
         feed(detection, MUTATE, update(NEW, OLD, "8"), 100.0 + seconds)
-        assert [one.base for one in detection.writes] == ["7"] * is_judged
+        assert [one.base for one in detection.writes] == ["7"] * is_examined
 
 
 def test_an_outcome_joins_its_mutate_call_as_long_as_that_is_waited_for():
     asked, made = update(NEW, OLD, "7"), update(OTHER, OLD, "7")
     for seconds, is_joined in ((SECONDS_WAITED - 0.1, True), (SECONDS_WAITED, False)):
-        detection = Judging()
+        detection = Examining()
         feed(detection, OUTCOME, update(NEW, OLD, "6"), 100.0)
         feed(detection, INTENT, asked, 100.0)
         feed(detection, MUTATE, made, 100.0)
@@ -184,8 +189,8 @@ def _calls(draw: Any, contents: list[dict[str, Any]]) -> list[tuple[Phase, dict[
     return [calls[number].pop(0) for number in draw.draw(permutations(order))]
 
 
-def _seen(calls: list[tuple[Phase, dict[str, Any]]]) -> Judging:
-    detection = Judging()
+def _seen(calls: list[tuple[Phase, dict[str, Any]]]) -> Examining:
+    detection = Examining()
     for phase, asked in (EARLIER, *calls):
         feed(detection, phase, asked, 100.0)
     detection.finish(100.0)
@@ -223,7 +228,7 @@ def test_a_call_of_a_writer_who_was_busy_a_moment_ago_blames_nobody_unless_it_sh
     first, second, third = (update(spec(replicas=number), OLD) for number in (2, 3, 4))
     busy = [(INTENT, first), (INTENT, second), (MUTATE, first), (MUTATE, second), (OUTCOME, first)]
     for then, is_mutated in ((100.0, False), (100.0 + SECONDS_WAITED, True)):
-        detection = Judging()
+        detection = Examining()
         for phase, asked in (EARLIER, *busy):
             feed(detection, phase, asked, 100.0)
         for phase, asked in ((INTENT, first), (MUTATE, third), (OUTCOME, third)):
@@ -261,9 +266,9 @@ def test_a_mutate_call_without_an_intent_is_not_joined_with_the_intent_of_anothe
     assert [write.content.requested for write in writes] == [None, asked]
 
 
-def lossy(*calls: tuple[Phase, dict[str, Any]]) -> Judging:
+def lossy(*calls: tuple[Phase, dict[str, Any]]) -> Examining:
     """What is known after these calls, half a second apart."""
-    detection = Judging()
+    detection = Examining()
     for number, (phase, asked) in enumerate((EARLIER, *calls)):
         feed(detection, phase, asked, 100.0 + number / 2)
     return detection
@@ -287,7 +292,7 @@ def test_a_write_seen_in_one_phase_spoils_none_of_the_writes_after_it(phase):
 
 
 def test_waiting_ends_by_time_whatever_arrives():
-    detection = Judging()
+    detection = Examining()
     feed(detection, *SHOWN, 99.0)
     feed(detection, MUTATE, MADE, 100.0)
     for number in range(60):

@@ -73,13 +73,13 @@ def test_it_is_open_as_long_as_one_of_them_is():
 
 
 def test_the_message_says_when_the_culprit_was_created_or_changed():
-    note = {"time": "", "actor": WEBHOOK.name, "note": "changed 7 s before the first sign"}
+    note = {"time": "", "actor": WEBHOOK.name, "note": "changed 7 s before the first signal"}
     first, *others = many(30, evidence=(note,))
     early = msgspec.structs.replace(first, first_seen="2025-01-01T00:00:00.000Z")
-    later = {**note, "note": "changed 9 s before the first sign"}
+    later = {**note, "note": "changed 9 s before the first signal"}
     others = [msgspec.structs.replace(one, evidence=(later,)) for one in others]
     whole = whole_of((early, *others))
-    assert whole.message.startswith("mmm/h.example.org, changed 7 s before the first sign, does")
+    assert whole.message.startswith("mmm/h.example.org, changed 7 s before the first signal, does")
     assert whole.evidence == (note,)
 
 

@@ -19,7 +19,7 @@ from tests.unit.detection.builders import (
     INTENT,
     MUTATE,
     OUTCOME,
-    Judging,
+    Examining,
     feed,
     joined,
     observation,
@@ -107,7 +107,7 @@ def test_a_finding_shows_the_command_that_puts_its_value_back_as_long_as_it_is_l
 
 def test_a_finding_resolves_when_a_write_brings_the_value_back():
     detection = clobbered()
-    detection.settle(102.0 + QUIET_SECONDS)
+    detection.resolve_quiet(102.0 + QUIET_SECONDS)
     sent = {"observedGeneration": 1}
     write_status(detection, 300.0, sent, sent, sent)
     assert only(detection).state == "resolved"
@@ -136,7 +136,7 @@ def test_a_look_at_the_object_resolves_a_quiet_finding_or_makes_it_a_warning():
     detection = clobbered(times=1)
     assert only(detection).severity is Severity.INFO
     (damaged,) = detection.ledger.damaged()
-    detection.settle(100.0 + QUIET_SECONDS)
+    detection.resolve_quiet(100.0 + QUIET_SECONDS)
     detection.ledger.look(damaged.object, lambda _: True, 200.0)
     assert (only(detection).severity, only(detection).state) == (Severity.WARNING, "quiet")
     detection.ledger.look(damaged.object, lambda _: False, 230.0)
@@ -152,7 +152,7 @@ def test_damage_that_nobody_looked_at_for_a_day_is_not_told_of_any_more():
 
 def test_a_finding_whose_object_is_deleted_has_no_damage():
     detection = clobbered()
-    detection.settle(102.0 + QUIET_SECONDS)
+    detection.resolve_quiet(102.0 + QUIET_SECONDS)
     asked = make_review("DELETE", "deployments", None, {"metadata": {"generation": 1}})
     dry = make_review("DELETE", "deployments", None, {"metadata": {"generation": 1}}, dry_run=True)
     feed(detection, OUTCOME, dry, 300.0)
@@ -161,8 +161,8 @@ def test_a_finding_whose_object_is_deleted_has_no_damage():
     assert only(detection).state == "resolved"
 
 
-def test_what_genguard_itself_puts_back_is_no_write_to_judge():
-    detection = Judging(own_user="genguard")
+def test_what_genguard_itself_puts_back_is_no_write_to_examine():
+    detection = Examining(own_user="genguard")
     sent = {"status": {"observedGeneration": 1}}
     asked = update(sent, {"status": {}}, subresource="status", user="genguard")
     for phase in (INTENT, MUTATE, OUTCOME):
@@ -172,8 +172,8 @@ def test_what_genguard_itself_puts_back_is_no_write_to_judge():
 
 
 @table("damage/in_part.yaml", "seen", "missing", "finds")
-def test_a_write_that_was_seen_in_part_is_judged_by_what_is_known(case):
-    detection, whole = Judging(), {"replicas": 2}
+def test_a_write_that_was_seen_in_part_is_examined_by_what_is_known(case):
+    detection, whole = Examining(), {"replicas": 2}
     write_status(detection, 10.0, whole, whole, whole)
     write_status(detection, 20.0, *(case["seen"].get(phase) for phase in Phase))
     detection.finish(50.0)
@@ -192,7 +192,7 @@ def test_phases_that_are_not_registered_are_not_missing():
 
 
 def test_a_write_without_an_outcome_is_not_remembered():
-    detection = Judging()
+    detection = Examining()
     whole = {"replicas": 2}
     write_status(detection, 10.0, whole, whole, whole)
     write_status(detection, 20.0, {"observedGeneration": 1}, {}, None)
@@ -208,8 +208,8 @@ def test_a_clobbered_condition_or_removed_field_is_damage(case):
     write_status(detection, 100.0, case["sent"], left, left)
     assert bool(detection.ledger.damaged()) is case["damaged"], case.because
     for damaged in detection.ledger.damaged():
-        assert is_broken(damaged.harm, stored(left))
-        assert not is_broken(damaged.harm, stored(case["sent"]))
+        assert is_broken(damaged.possible_damage, stored(left))
+        assert not is_broken(damaged.possible_damage, stored(case["sent"]))
 
 
 def test_a_clobbered_field_that_was_repaired_on_its_way_is_no_damage():
@@ -238,7 +238,7 @@ def test_a_condition_that_a_webhook_sets_back_to_what_was_stored_is_damage():
 
 
 def test_without_an_outcome_only_what_other_webhooks_did_is_told():
-    detection = Judging()
+    detection = Examining()
     whole = {"replicas": 2}
     write_status(detection, 10.0, whole, whole, whole)
     write_status(

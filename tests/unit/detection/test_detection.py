@@ -1,4 +1,4 @@
-"""What is known of a write before it is judged, and what is learnt of it afterwards."""
+"""What is known of a write before it is examined, and what is learnt of it afterwards."""
 
 import pytest
 
@@ -85,14 +85,14 @@ def test_a_phase_that_comes_by_itself_is_not_taken_for_one_that_is_not_registere
     assert [one.detector for one in detection.findings()] == ["unstable-mutation"]
 
 
-def test_what_is_taken_waits_to_be_judged_all_of_it_and_once():
+def test_what_is_taken_waits_to_be_examined_all_of_it_and_once():
     mutators = Noting()
     detection = Detection(mutators)
     for base in ("7", "8"):
         for phase in (INTENT, MUTATE, OUTCOME):
             detection.take(shown(detection, phase, SENT, base))
-    assert (mutators.told, detection.unjudged) == ([], 2)
+    assert (mutators.told, detection.unexamined) == ([], 2)
     for _ in range(2):
         detection.detect()
-        assert detection.unjudged == 0
+        assert detection.unexamined == 0
     assert mutators.told == [("acquitted", (AAA,), HERE)] * 2

@@ -9,7 +9,7 @@ from genguard.detection import ledger as ledger_module
 from genguard.detection.damage import Damage, LostValue
 from genguard.detection.ledger import Ledger
 from genguard.detection.mutators import Mutators
-from genguard.detection.question import Blame, Signal
+from genguard.detection.question import ChangedBy, Signal
 from tests.unit.detection.builders import OUTCOME, joined, status, update
 from webhook.cluster.saved_findings import MOST_BYTES_OF_BLOCK, pack, unpack
 
@@ -17,14 +17,14 @@ from webhook.cluster.saved_findings import MOST_BYTES_OF_BLOCK, pack, unpack
 LOST = Damage((LostValue(None, 3),), "deployment-controller")
 MIB = 1024 * 1024
 RANDOM = random.Random(1)
-CHEAP = Signal(Blame.REQUESTER, ("/status/a",), "it happened", (WRITE.requester,))
+CHEAP = Signal(ChangedBy.REQUESTER, ("/status/a",), "it happened", (WRITE.requester,))
 
 
 def costly() -> Signal:
     """Twenty long fields of a tenant's choice, which do not compress, and as much evidence."""
     names = [f"/metadata/annotations/{RANDOM.randbytes(120).hex()}" for _ in range(20)]
     return Signal(
-        Blame.REQUESTER, tuple(names), "mine", (WRITE.requester,), evidence={"fields": names}
+        ChangedBy.REQUESTER, tuple(names), "mine", (WRITE.requester,), evidence={"fields": names}
     )
 
 
@@ -36,7 +36,7 @@ def enter(ledger: Ledger, namespace: str, name: str, sign: Signal, *times: float
 
 
 def with_damage(sign: Signal) -> Signal:
-    return Signal(sign.blame, sign.paths, sign.message, sign.requesters, damage=LOST)
+    return Signal(sign.changed_by, sign.paths, sign.message, sign.requesters, damage=LOST)
 
 
 def known(ledger: Ledger, namespace: str) -> set[str]:
@@ -94,7 +94,7 @@ def test_a_tenant_crowds_nobody_out_of_what_is_saved_for_the_standby(attack):
 def test_what_is_resolved_goes_first_then_info_and_damage_last(monkeypatch):
     ledger = Ledger(Mutators())
     enter(ledger, "a", "resolved", costly(), 1, 2, 3)
-    ledger.settle(10_000.0)
+    ledger.resolve_quiet(10_000.0)
     enter(ledger, "a", "damaged", with_damage(costly()), 10_000)
     enter(ledger, "a", "warning", costly(), 10_001, 10_002, 10_003)
     enter(ledger, "a", "info", costly(), 10_004)

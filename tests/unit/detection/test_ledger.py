@@ -13,7 +13,7 @@ from genguard.detection.finding import Severity
 from genguard.detection.finding_state import QUIET_SECONDS, WINDOW_SECONDS, FindingState
 from genguard.detection.ledger import Ledger
 from genguard.detection.mutators import Mutators
-from genguard.detection.question import Blame, Signal
+from genguard.detection.question import ChangedBy, Signal
 from genguard.detection.write import Called, ObjectKey
 from tests.cases_loader import table
 from tests.unit.detection.builders import (
@@ -30,8 +30,8 @@ from tests.unit.detection.builders import (
 from tests.unit.detection.test_mutators import hook
 
 (WRITE,) = joined((OUTCOME, update(spec(replicas=2), spec(replicas=1))))
-SIGN = Signal(Blame.REQUESTER, ("/spec/replicas",), "it happened", (WRITE.requester,))
-OF_OTHERS = dataclasses.replace(SIGN, blame=Blame.OTHERS, requesters=())
+SIGN = Signal(ChangedBy.REQUESTER, ("/spec/replicas",), "it happened", (WRITE.requester,))
+OF_OTHERS = dataclasses.replace(SIGN, changed_by=ChangedBy.OTHERS, requesters=())
 PAIR = ("aaa/h.example.org", "bbb/h.example.org")
 
 
@@ -71,7 +71,7 @@ def test_how_long_a_finding_has_to_be_quiet(case):
     looked, unseen = Ledger(Mutators()), ledger_of(*times)
     for time in times:
         looked.add("spec-fight", SIGN, replace(WRITE, time=time))
-        looked.settle(time + QUIET_SECONDS)
+        looked.resolve_quiet(time + QUIET_SECONDS)
     end = times[-1] + case["quiet"]
     assert not settled(unseen, end - 0.1), case.because
     (resolved,) = settled(unseen, end)
@@ -83,7 +83,7 @@ def test_how_long_a_finding_has_to_be_quiet(case):
 
 
 def test_the_states_are_those_of_the_table():
-    events = ("a sign", "at rest, damage left", "at rest, none left", "damage gone")
+    events = ("a signal", "at rest, damage left", "at rest, none left", "damage gone")
     told = {}
     for before, event in product(("open", "quiet", "resolved"), events):
         state = FindingState("", "", WRITE.object, "", 0.0, 0.0, state=before)
@@ -98,7 +98,10 @@ def test_the_states_are_those_of_the_table():
 
 @table("findings/actors.yaml", "blame", "actors")
 def test_who_is_named_by_when_it_happened(case):
-    ledger, sign = Ledger(Mutators()), dataclasses.replace(SIGN, blame=Blame(case["blame"]))
+    ledger, sign = (
+        Ledger(Mutators()),
+        dataclasses.replace(SIGN, changed_by=ChangedBy(case["blame"])),
+    )
     for _ in range(2):
         ledger.add("spec-fight", sign, replace(WRITE, called=Called(("aaa/h",), ())))
     (finding,) = ledger.findings()
@@ -116,11 +119,11 @@ def test_a_scale_is_a_view_of_its_object_and_no_other_subresource_is():
     assert counts == {"": 2, "status": 1}
 
 
-def in_doubt(*found: tuple[str, Blame, tuple[str, ...]], mutators: Mutators) -> Ledger:
+def in_doubt(*found: tuple[str, ChangedBy, tuple[str, ...]], mutators: Mutators) -> Ledger:
     """Each a finding on an object of its own: the detector, the blame, and who was called."""
     ledger = Ledger(mutators)
-    for number, (detector, blame, called) in enumerate(found):
-        sign = dataclasses.replace(SIGN, blame=blame, requesters=())
+    for number, (detector, changed_by, called) in enumerate(found):
+        sign = dataclasses.replace(SIGN, changed_by=changed_by, requesters=())
         one = replace(WRITE, time=number, object=of(str(number)), called=Called(called, ()))
         ledger.add(detector, sign, one)
     return ledger
@@ -143,21 +146,21 @@ EQUAL, BBB = [("aaa", "possible"), ("bbb", "possible")], [("bbb", "likely"), ("a
 @pytest.mark.parametrize(
     ("other", "expected", "because"),
     [
-        (("spec-fight", Blame.OTHERS, PAIR[1:]), BBB, "it stood alone in another such finding"),
-        (("status-clobbered", Blame.OTHERS, PAIR[1:]), EQUAL, "in a finding of another kind"),
-        (("spec-fight", Blame.EITHER, PAIR[1:]), EQUAL, "where it may have been the requester"),
-        (("spec-fight", Blame.OTHERS, ()), EQUAL, "of nobody anything is known"),
+        (("spec-fight", ChangedBy.OTHERS, PAIR[1:]), BBB, "it stood alone in another such finding"),
+        (("status-clobbered", ChangedBy.OTHERS, PAIR[1:]), EQUAL, "in a finding of another kind"),
+        (("spec-fight", ChangedBy.EITHER, PAIR[1:]), EQUAL, "where it may have been the requester"),
+        (("spec-fight", ChangedBy.OTHERS, ()), EQUAL, "of nobody anything is known"),
     ],
 )
 def test_what_findings_of_one_kind_share_speaks_against_a_webhook(other, expected, because):
     mutators = two_webhooks()
-    first, _ = named(in_doubt(("spec-fight", Blame.OTHERS, PAIR), other, mutators=mutators))
+    first, _ = named(in_doubt(("spec-fight", ChangedBy.OTHERS, PAIR), other, mutators=mutators))
     assert first == expected, because
 
 
 def test_whom_to_suspect_is_told_anew_while_it_is_in_doubt():
     mutators = two_webhooks()
-    ledger = in_doubt(("spec-fight", Blame.OTHERS, PAIR), mutators=mutators)
+    ledger = in_doubt(("spec-fight", ChangedBy.OTHERS, PAIR), mutators=mutators)
     assert named(ledger) == [EQUAL]
     assert ledger.findings() is ledger.findings(), "as long as nothing speaks for either"
     here = ResourceKind("apps", "deployments", "")
@@ -169,9 +172,9 @@ def test_whom_to_suspect_is_told_anew_while_it_is_in_doubt():
     assert [one.name for one in resolved.actors] == [*reversed(PAIR)]
 
 
-@pytest.mark.parametrize("blame", [Blame.OTHERS, Blame.EITHER])
-def test_a_webhook_that_was_not_there_each_time_is_not_named_beside_one_that_was(blame):
-    ledger, sign = Ledger(Mutators()), dataclasses.replace(OF_OTHERS, blame=blame)
+@pytest.mark.parametrize("changed_by", [ChangedBy.OTHERS, ChangedBy.EITHER])
+def test_a_webhook_that_was_not_there_each_time_is_not_named_beside_one_that_was(changed_by):
+    ledger, sign = Ledger(Mutators()), dataclasses.replace(OF_OTHERS, changed_by=changed_by)
     for names in (("aaa/h", "bbb/h"), ("bbb/h",)):
         ledger.add("spec-fight", sign, replace(WRITE, called=Called(names, ())))
     assert named(ledger)[0][0][0] == "bbb"

@@ -11,7 +11,7 @@ from tests.unit.detection.builders import (
     INTENT,
     MUTATE,
     OUTCOME,
-    Judging,
+    Examining,
     feed,
     joined,
     observation,
@@ -116,10 +116,10 @@ def test_calls_with_one_key_that_differ_in_metadata_are_joined_with_those_that_s
     assert write.content.requested is not None
 
 
-def test_a_write_without_outcome_whose_metadata_alone_was_changed_is_judged_as_incomplete():
+def test_a_write_without_outcome_whose_metadata_alone_was_changed_is_examined_as_incomplete():
     earlier = update({}, {}, "6")
     asked, left = update(labels(a="1"), {}), update({}, {})
-    detection = Judging()
+    detection = Examining()
     for phase, one in ((OUTCOME, earlier), (INTENT, asked), (MUTATE, left)):
         feed(detection, phase, one, 100.0)
     detection.finish(200.0)
@@ -127,6 +127,6 @@ def test_a_write_without_outcome_whose_metadata_alone_was_changed_is_judged_as_i
 
 
 def test_what_cannot_be_read_is_counted():
-    detection = Judging()
+    detection = Examining()
     feed(detection, OUTCOME, update({"ownerReferences": "a"}, {}), 100.0)
     assert detection.unreadable == 1

@@ -10,7 +10,7 @@ from genguard.admission.matching import Matched, ResourceKind, read_configuratio
 from genguard.detection.finding import Confidence
 from genguard.detection.ledger import Ledger
 from genguard.detection.mutators import Mutators
-from genguard.detection.question import Blame, Signal
+from genguard.detection.question import ChangedBy, Signal
 from genguard.detection.write import Acted, Requester
 from tests.cases_loader import Case, table
 from tests.reviews import make_review
@@ -71,7 +71,7 @@ def test_of_two_who_may_have_done_it_the_likelier_one_is_named_first(case: Case)
         for _ in range(one.get("elsewhere", 0)):
             found.record_unchanged([name], HERE._replace(resource="replicasets"))
         shared += Counter({(name, True): one.get("alone", 0), (name, False): one.get("more", 0)})
-    (first, sure), (_, never) = found.accused(found.by_age(pair, BEGAN), shared, HERE)
+    (first, sure), (_, never) = found.candidates(found.by_age(pair, BEGAN), shared, HERE)
     likely = Confidence.LIKELY if case["likely"] else Confidence.POSSIBLE
     assert (names([first]), sure) == ([case["first"]], likely), case.because
     assert never is Confidence.POSSIBLE
@@ -79,14 +79,19 @@ def test_of_two_who_may_have_done_it_the_likelier_one_is_named_first(case: Case)
 
 def test_one_candidate_is_certain():
     one = mutators(hook("aaa"), hook("bbb"))
-    assert one.accused(["aaa/h"], Counter(), HERE) == (("aaa/h", Confidence.CERTAIN),)
+    assert one.candidates(["aaa/h"], Counter(), HERE) == (("aaa/h", Confidence.CERTAIN),)
 
 
-def told(found: Mutators, blame: Blame, **write):
+def told(found: Mutators, changed_by: ChangedBy, **write):
     """The finding of one write."""
     ledger = Ledger(found)
     asker = Requester("gitops", "")
-    sign = Signal(blame, ("/spec/replicas",), "lost", (asker,) if blame is Blame.REQUESTER else ())
+    sign = Signal(
+        changed_by,
+        ("/spec/replicas",),
+        "lost",
+        (asker,) if changed_by is ChangedBy.REQUESTER else (),
+    )
     one = replace(WRITE, time=BEGAN, requester=asker, **write)
     ledger.add("status-clobbered", sign, one)
     (finding,) = ledger.findings()
@@ -96,17 +101,17 @@ def told(found: Mutators, blame: Blame, **write):
 
 def test_the_evidence_says_who_is_young():
     found = mutators(*(born(hook(f"m{number}"), BEGAN - 40) for number in range(9)))
-    actors, notes = told(found, Blame.OTHERS, called=found.acting(STATUS)[0])
-    assert notes == [(name, "created 40 s before the first sign") for name in actors[:3]]
+    actors, notes = told(found, ChangedBy.OTHERS, called=found.acting(STATUS)[0])
+    assert notes == [(name, "created 40 s before the first signal") for name in actors[:3]]
 
 
 def test_of_equal_policies_the_young_one_comes_first():
     young = [born(one, BEGAN - 7) for one in (policy("zzz"), binding("zzz"))]
     found = Mutators((), read_policies([policy("aaa"), binding("aaa"), *young]))
     acted = (Acted("aaa", is_sure=False), Acted("zzz", is_sure=False))
-    assert told(found, Blame.REQUESTER, policies=acted) == (
+    assert told(found, ChangedBy.REQUESTER, policies=acted) == (
         ["gitops", "zzz", "aaa"],
-        [("zzz", "created 7 s before the first sign")],
+        [("zzz", "created 7 s before the first signal")],
     )
 
 

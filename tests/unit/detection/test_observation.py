@@ -21,12 +21,12 @@ from genguard.generation import CustomResource, StatusSubresource
 from tests.cases_loader import Case, table
 from tests.property.test_changes import VALUES
 from tests.property.test_compared import STATUSES
-from tests.reviews import KINDS, judge, make_review
+from tests.reviews import KINDS, make_dependencies, make_review
 from tests.unit.detection.builders import (
     INTENT,
     MUTATE,
     OUTCOME,
-    Judging,
+    Examining,
     feed,
     observation,
     reviewed,
@@ -53,10 +53,10 @@ def test_an_observation_is_decoded_as_it_was_encoded(old, new, phase, subresourc
 
 
 @given(OBJECTS, OBJECTS, OBJECTS, SUBRESOURCES, RESOURCES)
-def test_replicas_that_see_one_phase_each_judge_as_one_that_sees_all(
+def test_replicas_that_see_one_phase_each_examine_as_one_that_sees_all(
     stored, asked, left, subresource, resource
 ):
-    alone, apart = Judging(), Judging()
+    alone, apart = Examining(), Examining()
     for phase, new in ((INTENT, asked), (MUTATE, left), (OUTCOME, left)):
         one = update(new, stored, subresource=subresource, resource=resource)
         feed(alone, phase, one, 100.0)
@@ -66,7 +66,9 @@ def test_replicas_that_see_one_phase_each_judge_as_one_that_sees_all(
 
 
 DEFINED = {
-    known.value: judge(audit_only=True, custom=[CustomResource(*KINDS["widgets"], known)])
+    known.value: make_dependencies(
+        audit_only=True, custom=[CustomResource(*KINDS["widgets"], known)]
+    )
     for known in StatusSubresource
 }
 CONTENT = "d41d8cd98f00"

@@ -21,7 +21,7 @@ from tests.unit.detection.builders import (
     INTENT,
     MUTATE,
     OUTCOME,
-    Judging,
+    Examining,
     feed,
     joined,
     rows_of,
@@ -153,7 +153,7 @@ def test_a_sample_is_replaced_by_a_later_one_at_most_once_in_a_while():
 
 @pytest.mark.parametrize("longest", [1, 250, 5_000])
 def test_a_sample_is_bounded_in_fields_and_bytes(longest):
-    detection = Judging(shows=Shows.ALL)
+    detection = Examining(shows=Shows.ALL)
     stored = {f"{'k' * longest}{number}": "x" * 250 for number in range(100)}
     asked = dict.fromkeys(stored, "y" * 250)
     for phase, one in write(stored, asked, stored):

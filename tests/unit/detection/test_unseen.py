@@ -10,13 +10,13 @@ from genguard.detection.finding import Confidence
 from genguard.detection.finding_state import QUIET_SECONDS
 from genguard.detection.ledger import Ledger
 from genguard.detection.mutators import Mutators
-from genguard.detection.question import Blame, Signal
+from genguard.detection.question import ChangedBy, Signal
 from tests.cases_loader import table
 from tests.unit.detection.builders import (
     INTENT,
     MUTATE,
     OUTCOME,
-    Judging,
+    Examining,
     feed,
     joined,
     rows_of,
@@ -30,8 +30,8 @@ from tests.unit.detection.builders import (
 ASKED = update(spec(replicas=2), spec(replicas=1))
 (WHOLE,) = joined((INTENT, ASKED), (MUTATE, ASKED), (OUTCOME, ASKED))
 PART = replace(with_content(WHOLE, requested=None, webhook=None), missing=(INTENT, MUTATE))
-SIGN = Signal(Blame.REQUESTER, ("/spec/replicas",), "it happened", (WHOLE.requester,))
-VAGUE = dataclasses.replace(SIGN, blame=Blame.EITHER)
+SIGN = Signal(ChangedBy.REQUESTER, ("/spec/replicas",), "it happened", (WHOLE.requester,))
+VAGUE = dataclasses.replace(SIGN, changed_by=ChangedBy.EITHER)
 START = 1_000.0
 
 
@@ -115,7 +115,7 @@ def test_a_restored_finding_knows_since_when_it_is_not_fully_seen():
     assert other.findings() == ledger.findings()
 
 
-def loop(detection: Judging, base: int, now: float) -> None:
+def loop(detection: Examining, base: int, now: float) -> None:
     """One write of which another webhook clears what was asked for."""
     asked, made = (
         update(status(n=1, **more), status(n=0), str(base), subresource="status")
@@ -126,8 +126,8 @@ def loop(detection: Judging, base: int, now: float) -> None:
 
 
 @table("findings/held.yaml", "calls", "missed", "held")
-def test_what_was_not_judged_holds_the_findings_of_its_object(case):
-    detection = Judging()
+def test_what_was_not_examined_holds_the_findings_of_its_object(case):
+    detection = Examining()
     for number in range(8):
         loop(detection, number, START + number)
     last = update(status(n=1), status(n=0), "9", subresource="status")
@@ -137,7 +137,7 @@ def test_what_was_not_judged_holds_the_findings_of_its_object(case):
         missed = case["missed"] and ObjectName("apps", "deployments", *case["missed"].split("/"))
         detection.miss(missed, START + 50)
     feed(detection, OUTCOME, update(spec(replicas=2), spec(replicas=1), "99"), START + 65)
-    detection.settle(START + 90)
+    detection.resolve_quiet(START + 90)
     found = detection.findings()[0]
     assert bool(found.incomplete_since) is case["held"], case.because
     assert (found.state == "open") is case["held"], case.because

@@ -33,10 +33,10 @@ def explained(resource: str, version: str = "1.36") -> Any:
     return Catalogue(load_table(version), definitions()).explain(resource).generation_predicate
 
 
-@table("explain/predicates.yaml", "resource", "server", "verdict", "passes", "misses")
-def test_the_verdict_is_that_of_the_table(case: Case) -> None:
+@table("explain/predicates.yaml", "resource", "server", "safety", "passes", "misses")
+def test_the_safety_is_that_of_the_table(case: Case) -> None:
     found = explained(case["resource"], case.get("server", "1.36"))
-    assert found.verdict == case["verdict"], case.because
+    assert found.safety == case["safety"], case.because
     assert set(case.get("passes", ())) <= set(found.passes)
     assert set(case.get("misses", ())) <= set(found.misses)
 
@@ -100,5 +100,5 @@ def test_a_custom_resource_passes_its_status_only_where_it_is_no_subresource(
         assert passes is (field not in found.misses), field
     everything = EVERYTHING_BUT_STATUS if has_status else EVERYTHING
     assert found.passes == (everything, DELETION)
-    verdict = PredicateSafety.SAFE if has_status else PredicateSafety.NOISY
-    assert found.verdict is verdict
+    safety = PredicateSafety.SAFE if has_status else PredicateSafety.NOISY
+    assert found.safety is safety

@@ -1,4 +1,4 @@
-"""`genguard explain` describes each status rule in the words of judged.yaml."""
+"""`genguard explain` describes each status rule in the words of evaluated.yaml."""
 
 import pytest
 

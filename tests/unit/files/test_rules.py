@@ -7,7 +7,13 @@ import pytest
 from tests.cases_loader import table
 from webhook.cel.evaluator import Evaluator
 from webhook.files.given import BadFileError
-from webhook.files.rules import RulesPlace, ServerRules, load_rules, parse_place, read_rule_file
+from webhook.files.rules import (
+    RulesLocation,
+    ServerRules,
+    load_rules,
+    parse_location,
+    read_rule_file,
+)
 
 GOOD = "healthCheckExprs: [{apiVersion: example.org/v1, kind: Widget, current: 'has(status.a)'}]"
 BAD = GOOD.replace("has(status.a)", "has(status.a")
@@ -54,22 +60,22 @@ def test_a_file_that_cannot_be_used_is_told_with_its_place(tmp_path, case):
 
 
 @pytest.mark.parametrize(
-    ("text", "place"),
+    ("text", "location"),
     [("", None), ("configmap:rules", ("", "rules")), ("configmap:shop/rules", ("shop", "rules"))],
 )
-def test_rules_are_in_a_file_or_a_configmap(text, place):
-    assert parse_place(text) == (place and RulesPlace(None, *place))
-    assert str(parse_place("a/configmap.yaml").file) == "a/configmap.yaml"
+def test_rules_are_in_a_file_or_a_configmap(text, location):
+    assert parse_location(text) == (location and RulesLocation(None, *location))
+    assert str(parse_location("a/configmap.yaml").file) == "a/configmap.yaml"
 
 
 @pytest.mark.parametrize("text", ["configmap:", "configmap:A", "configmap:a/b/c", "configmap:/a"])
 def test_a_configmap_has_a_name(text):
     with pytest.raises(BadFileError, match="configmap:NAME"):
-        parse_place(text)
+        parse_location(text)
 
 
 def test_the_last_good_rules_stay_in_use_and_the_log_says_why(evaluator, caplog):
-    rules = ServerRules(evaluator, parse_place("configmap:rules"))
+    rules = ServerRules(evaluator, parse_location("configmap:rules"))
     assert rules.evaluator.rules.find(*WIDGET) is None
     rules.take({"widgets.yaml": GOOD})
     good = rules.evaluator.rules.find(*WIDGET)

@@ -44,7 +44,7 @@ def test_each_version_answers_for_itself():
     assert not known.has("other.org", "widgets")
 
 
-def test_a_custom_resource_is_judged_as_its_strategy_in_the_api_server_does():
+def test_a_custom_resource_is_examined_as_its_strategy_in_the_api_server_does():
     assert custom_strategy(CustomResource("a.org", "v1", "bs", "B", PRESENT)) == Strategy(
         group="a.org",
         resource="bs",

@@ -13,7 +13,7 @@ from genguard.generation.strategy import (
 )
 from genguard.generation.table import load_rows, load_table
 from tests.cases_loader import FOLDER, Case, load
-from tests.reviews import ask, judge, make_review
+from tests.reviews import ask, make_dependencies, make_review
 
 KEYS = (
     "resource", "subresource", "operation", "server", "status", "old", "new", "options", "expect",
@@ -44,7 +44,7 @@ def test_a_review_is_predicted_as_the_api_server_counts(case):
     )
     # A custom resource of which nobody said anything is not known at all.
     custom = [CustomResource(group, "v1", plural, "", status)] if case.get("status") else []
-    dependencies = judge(server_version=case.get("server", "1.36"), custom=custom)
+    dependencies = make_dependencies(server_version=case.get("server", "1.36"), custom=custom)
     prediction = ask(asked, dependencies).result.prediction
     assert prediction is not None
     assert asdict(prediction) == expected(case), case.because

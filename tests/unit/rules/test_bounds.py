@@ -3,7 +3,7 @@
 import pytest
 
 from genguard.admission.review import Phase
-from tests.reviews import ask, changes, judge, make_review
+from tests.reviews import ask, changes, make_dependencies, make_review
 
 
 def status(new, old, **arguments):
@@ -12,7 +12,7 @@ def status(new, old, **arguments):
 
 def test_the_intent_wins_over_what_was_stored():
     """Both rules would act on the place; the requester's own value is the newer one."""
-    dependencies = judge()
+    dependencies = make_dependencies()
     ask(status({"observedGeneration": 5}, {"observedGeneration": 4}), dependencies,
         phase=Phase.INTENT)  # fmt: skip
     answer = ask(status({}, {"observedGeneration": 4}), dependencies)
@@ -37,7 +37,7 @@ def test_conditions_beyond_all_measure_are_left_alone():
 
 
 def test_long_names_of_conditions_are_not_remembered_and_the_value_beside_them_is():
-    dependencies = judge()
+    dependencies = make_dependencies()
     long = {
         "observedGeneration": 5,
         "conditions": [{"type": "n" * 20_000, "observedGeneration": 5}],

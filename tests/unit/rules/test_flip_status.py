@@ -10,7 +10,7 @@ from genguard.generation import CustomResource, StatusSubresource
 from genguard.generation.custom import from_definition
 from genguard.review_setup import ReviewOptions, ReviewSetup
 from genguard.rules.flip_status import NotFlippableError
-from tests.reviews import KINDS, ask, changes, judge, make_review
+from tests.reviews import KINDS, ask, changes, make_dependencies, make_review
 
 ABSENT = CustomResource(*KINDS["widgets"], StatusSubresource.ABSENT)
 PRESENT = CustomResource(*KINDS["widgets"], StatusSubresource.PRESENT)
@@ -65,25 +65,25 @@ def test_what_cannot_be_flipped_ends_the_start_with_the_reason(custom, name, rea
 
 
 def test_a_cluster_may_tell_later_and_is_told_why_not():
-    judging = ReviewSetup(ReviewOptions(flipped_resources=("Widget.example.org",), connects=True))
-    assert list(judging.not_flipped()) == ["Widget.example.org"]
-    judging.learn("1.36", (ABSENT,))
-    assert judging.not_flipped() == {}
+    setup = ReviewSetup(ReviewOptions(flipped_resources=("Widget.example.org",), connects=True))
+    assert list(setup.not_flipped()) == ["Widget.example.org"]
+    setup.learn("1.36", (ABSENT,))
+    assert setup.not_flipped() == {}
 
 
 def test_a_definition_that_changes_under_the_server_is_reported_once_and_no_write_fails():
-    judging = ReviewSetup(ReviewOptions(flipped_resources=("widgets.example.org",), connects=True))
-    judging.learn("1.36", (ABSENT,))
+    setup = ReviewSetup(ReviewOptions(flipped_resources=("widgets.example.org",), connects=True))
+    setup.learn("1.36", (ABSENT,))
     asked = edited(READY, READY)
-    assert "/status/conditions/1" in changes(ask(asked, judging.dependencies))
-    assert "status subresource" in judging.learn("1.36", (PRESENT,))["widgets.example.org"]
-    assert judging.learn("1.36", (PRESENT,)) == {}
-    assert changes(ask(asked, judging.dependencies)) == {}
+    assert "/status/conditions/1" in changes(ask(asked, setup.dependencies))
+    assert "status subresource" in setup.learn("1.36", (PRESENT,))["widgets.example.org"]
+    assert setup.learn("1.36", (PRESENT,)) == {}
+    assert changes(ask(asked, setup.dependencies)) == {}
 
 
 def test_of_a_resource_with_versions_only_those_without_the_subresource_are_flipped():
     other = CustomResource("example.org", "v2", "widgets", "Widget", StatusSubresource.PRESENT)
-    dependencies = judge(custom=[ABSENT, other], flip=("widgets.example.org",))
+    dependencies = make_dependencies(custom=[ABSENT, other], flip=("widgets.example.org",))
     asked = edited(READY, READY)
     assert ask(asked, dependencies).patch
     asked["request"]["resource"]["version"] = "v2"
@@ -92,7 +92,9 @@ def test_of_a_resource_with_versions_only_those_without_the_subresource_are_flip
 
 def test_each_resource_that_is_named_is_flipped():
     other = CustomResource(*KINDS["gadgets"], StatusSubresource.ABSENT)
-    dependencies = judge(custom=[ABSENT, other], flip=("widgets.example.org", "Gadget.example.org"))
+    dependencies = make_dependencies(
+        custom=[ABSENT, other], flip=("widgets.example.org", "Gadget.example.org")
+    )
     for resource in ("widgets", "gadgets"):
         assert ask(edited(READY, READY, resource), dependencies).patch, resource
 
@@ -101,7 +103,7 @@ def test_the_time_is_utc_wherever_the_server_runs(monkeypatch):
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     try:
-        dependencies = judge(custom=[ABSENT], flip=("widgets.example.org",))
+        dependencies = make_dependencies(custom=[ABSENT], flip=("widgets.example.org",))
         (_, settled) = ask(edited(READY, READY), dependencies).object["status"]["conditions"]
     finally:
         monkeypatch.undo()
@@ -113,7 +115,7 @@ def test_what_was_lost_is_put_back_into_the_flipped_list():
     ready = {"type": "Ready", "status": "True"}
     lost = {"conditions": [{"type": "Synced"}, ready]}
     old = {"conditions": [{"type": "Synced", "observedGeneration": 3}, ready]}
-    dependencies = judge(custom=[ABSENT], flip=("widgets.example.org",))
+    dependencies = make_dependencies(custom=[ABSENT], flip=("widgets.example.org",))
     asked = edited(lost, old)
     conditions = ask(asked, dependencies).object["status"]["conditions"]
     assert conditions[0] == {"type": "Synced", "observedGeneration": 3}
@@ -121,7 +123,9 @@ def test_what_was_lost_is_put_back_into_the_flipped_list():
 
 
 def test_audit_only_tells_what_it_would_do():
-    dependencies = judge(audit_only=True, custom=[ABSENT], flip=("widgets.example.org",))
+    dependencies = make_dependencies(
+        audit_only=True, custom=[ABSENT], flip=("widgets.example.org",)
+    )
     asked = edited(READY, READY)
     answer = ask(asked, dependencies)
     assert answer.patch == []
@@ -129,12 +133,12 @@ def test_audit_only_tells_what_it_would_do():
 
 
 def test_round_1_is_answered_with_the_same_bytes_and_no_second_time():
-    dependencies = judge(custom=[ABSENT], flip=("widgets.example.org",))
+    dependencies = make_dependencies(custom=[ABSENT], flip=("widgets.example.org",))
     asked = edited(READY, READY)
     first = ask(asked, dependencies, now=10.0)
-    assert ask(asked, judge(custom=[ABSENT], flip=("widgets.example.org",)), now=10.0).document == (
-        first.document
-    )
+    assert ask(
+        asked, make_dependencies(custom=[ABSENT], flip=("widgets.example.org",)), now=10.0
+    ).document == (first.document)
     again = edited(first.object["status"], READY)
     second = ask(again, dependencies, now=11.0)
     assert second.patch == []

@@ -5,7 +5,7 @@ import pytest
 from genguard.admission.review import Phase
 from genguard.objects.intended import NotRestorableError, parse_restored
 from tests.cases_loader import table
-from tests.reviews import ask, judge, make_review
+from tests.reviews import ask, make_dependencies, make_review
 
 
 @table("objects/not_restorable.yaml", "text")
@@ -22,7 +22,7 @@ def test_blanks_and_order_do_not_matter():
 
 @pytest.mark.parametrize("field", ["message", "lastGeneration"])
 def test_the_contents_of_a_field_are_put_back_and_told_to_nobody(field):
-    dependencies = judge(restore=f"status.{field}")
+    dependencies = make_dependencies(restore=f"status.{field}")
     sent = {"status": {field: "canary-7f3a"}}
     request = {"operation": "UPDATE", "resource": "pods", "subresource": "status", "old": {}}
     ask(make_review(new=sent, **request), dependencies, phase=Phase.INTENT)
@@ -32,7 +32,7 @@ def test_the_contents_of_a_field_are_put_back_and_told_to_nobody(field):
 
 
 def test_a_value_too_long_to_remember_is_not_put_back():
-    dependencies = judge(restore="status.message")
+    dependencies = make_dependencies(restore="status.message")
     sent = {"status": {"message": "x" * 5_000}}
     request = {"operation": "UPDATE", "resource": "pods", "subresource": "status", "old": {}}
     ask(make_review(new=sent, **request), dependencies, phase=Phase.INTENT)

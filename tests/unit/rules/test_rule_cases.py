@@ -14,7 +14,7 @@ from genguard.review import Dependencies
 from genguard.review_setup import GenerationPatch
 from genguard.rules.rule import Rule
 from tests.cases_loader import FOLDER, Case, load
-from tests.reviews import KINDS, Answer, ask, changes, judge, make_review
+from tests.reviews import KINDS, Answer, ask, changes, make_dependencies, make_review
 
 KEYS = ("request", "settings", "intents", "at", "old", "object", "expect")
 RULES = sorted(path.name for path in (FOLDER / "rules").iterdir())
@@ -27,12 +27,12 @@ ROWS = [
 
 
 def only(rule: str, settings: dict[str, Any]) -> Dependencies:
-    """Everything genguard judges with, and of the rules this one."""
+    """Everything genguard examines with, and of the rules this one."""
     custom = [
         CustomResource(*KINDS[plural], StatusSubresource(status))
         for plural, status in settings.get("custom", {}).items()
     ]
-    dependencies = judge(
+    dependencies = make_dependencies(
         generation_patch=GenerationPatch.ALWAYS,
         custom=custom,
         flip=tuple(settings.get("flip", ())),

@@ -118,10 +118,10 @@ def test_files_are_served_until_the_secret_has_been_seen_and_then_it_alone(tmp_p
     write_files(tmp_path, FIRST.files)
     pair = HeldPair("genguard-tls", PairFiles.in_folder(tmp_path))
     assert pair.read().cert_pem == FIRST.cert_pem
-    assert pair.place("key") == f"{tmp_path}/tls.key"
+    assert pair.location("key") == f"{tmp_path}/tls.key"
     pair.take(SECOND.files)
     assert pair.read().cert_pem == SECOND.cert_pem
-    assert pair.place("key") == "secret genguard-tls: tls.key"
+    assert pair.location("key") == "secret genguard-tls: tls.key"
 
 
 async def test_what_is_good_is_waited_for_and_in_vain_it_says_why():

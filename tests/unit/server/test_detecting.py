@@ -12,7 +12,7 @@ from genguard.detection.finding_state import QUIET_SECONDS
 from genguard.detection.observation import decode_observation
 from genguard.review import ReviewResult, review
 from genguard.status.tracking import Tracking
-from tests.reviews import judge, make_review
+from tests.reviews import make_dependencies, make_review
 from tests.unit.cluster.objects import Leads
 from tests.unit.detection.builders import rows_of
 from tests.unit.detection.test_ledger import looping
@@ -62,12 +62,12 @@ def clobbered_write(version: int) -> list[tuple[Phase, ReviewResult]]:
     found = []
     for phase, new in ((Phase.INTENT, asked), (Phase.MUTATE, left), (Phase.OUTCOME, left)):
         body = json.dumps(make_review("UPDATE", "deployments", new, stored, subresource="status"))
-        found.append((phase, review(body.encode(), phase, judge(), 0.0).result))
+        found.append((phase, review(body.encode(), phase, make_dependencies(), 0.0).result))
     return found
 
 
 async def test_a_loop_is_told_once_when_it_opens_and_a_broken_sink_stops_no_other(monkeypatch):
-    monkeypatch.setattr(module, "_SETTLE_SECONDS", 0.02)
+    monkeypatch.setattr(module, "_ADVANCE_SECONDS", 0.02)
     broken, told = Told(fails=True), Told()
     detecting = Detecting(Detection(), {"broken": broken.tell, "told": told.tell}, Tracking())
     detecting.start()
@@ -109,7 +109,7 @@ async def test_what_does_not_fit_is_dropped_and_counted_and_nobody_waits(
 async def test_finalizers_count_as_what_they_take_in_memory():
     detecting = small(size=1_000_000)
     asked = make_review(new={"metadata": {"finalizers": ["f"] * 10_000}}, old={"metadata": {}})
-    result = review(json.dumps(asked).encode(), Phase.MUTATE, judge(), 0.0).result
+    result = review(json.dumps(asked).encode(), Phase.MUTATE, make_dependencies(), 0.0).result
     for _ in range(3):
         detecting.put(Phase.MUTATE, result, 10)
     assert (len(detecting), detecting.dropped) == (1, 2)
@@ -124,16 +124,16 @@ async def test_kinds_with_names_that_no_server_lets_through_are_not_remembered(w
     for length in (253, 3_000):
         asked["request"][which][part] = "g" * length
         created = json.dumps(asked).encode()
-        result = review(created, Phase.OUTCOME, judge(), 0.0).result
+        result = review(created, Phase.OUTCOME, make_dependencies(), 0.0).result
         detecting.put(Phase.OUTCOME, result, 10)
     assert (len(detecting), detecting.dropped) == (1, 1)
     await detecting.stop()
 
 
-async def test_deletions_on_their_way_and_what_was_not_judged_are_not_looked_at():
+async def test_deletions_on_their_way_and_what_was_not_examined_are_not_looked_at():
     detecting = Detecting(Detection(), {}, Tracking())
     deleted = json.dumps(make_review("DELETE", "deployments", None, {"spec": {}})).encode()
-    detecting.put(Phase.MUTATE, review(deleted, Phase.MUTATE, judge(), 0.0).result, 10)
+    detecting.put(Phase.MUTATE, review(deleted, Phase.MUTATE, make_dependencies(), 0.0).result, 10)
     detecting.put(Phase.MUTATE, ReviewResult(), 10)
     assert len(detecting) == 0
     await detecting.stop()
@@ -154,10 +154,10 @@ class Stream:
         self.missed.append(name)
 
 
-@pytest.mark.parametrize("judges", [True, False])
-async def test_who_does_not_judge_resolves_nothing_and_tells_what_it_missed(judges):
+@pytest.mark.parametrize("detects", [True, False])
+async def test_who_does_not_examine_resolves_nothing_and_tells_what_it_missed(detects):
     shared, detection, times = Stream(), Detection(), Times()
-    active = Leads(is_leader=judges)
+    active = Leads(is_leader=detects)
     detecting = Detecting(detection, {}, Tracking(), shared, active=active, clock=times.clock)
     detecting.start()
     for version in range(5):
@@ -168,15 +168,15 @@ async def test_who_does_not_judge_resolves_nothing_and_tells_what_it_missed(judg
         detection.see(decode_observation(observation))
     detecting.shed(None)
     assert shared.missed == [None]
-    for found in detection.ledger.damaged() if judges else ():
+    for found in detection.ledger.damaged() if detects else ():
         detection.ledger.look(found.object, lambda _: False, times.wall)
     quiet(detecting, times, 3 * QUIET_SECONDS)
-    assert (cleared(detecting)[0].state == "resolved") is judges
+    assert (cleared(detecting)[0].state == "resolved") is detects
     await detecting.stop()
 
 
 async def test_what_another_replica_has_told_is_no_news(monkeypatch):
-    monkeypatch.setattr(module, "_SETTLE_SECONDS", 0.01)
+    monkeypatch.setattr(module, "_ADVANCE_SECONDS", 0.01)
     told = Told()
     detecting = Detecting(Detection(), {"told": told.tell}, Tracking())
     detecting.start()
@@ -191,7 +191,7 @@ def quiet(detecting: Detecting, times: Times, seconds: float) -> None:
     """So many seconds in which the server runs, and nobody writes."""
     for _ in range(int(seconds)):
         times.go_on(1.0)
-        detecting.settle()
+        detecting.advance()
 
 
 class Looping:
@@ -213,7 +213,7 @@ class Looping:
         for _ in range(seconds):
             self.write(1)
             await until(lambda: not len(self.detecting))
-            self.detecting.settle()
+            self.detecting.advance()
 
     @property
     def known(self) -> list[tuple[str, bool]]:
@@ -248,7 +248,7 @@ async def test_a_loop_goes_on_through_a_jump_of_the_clock_and_ends_in_its_usual_
     for step in (jump, -jump):
         times.wall += step
         assert server.is_going_on, "before it is settled"
-        server.detecting.settle()
+        server.detecting.advance()
         assert server.is_going_on
         await server.loop(20)
         assert server.is_going_on
@@ -256,7 +256,7 @@ async def test_a_loop_goes_on_through_a_jump_of_the_clock_and_ends_in_its_usual_
     assert (found.id, found.first_seen) == (begun.id, begun.first_seen)
     quiet(server.detecting, times, QUIET_SECONDS - (times.wall - parse_time(found.last_seen)) - 1)
     assert [state for state, _ in server.known] == ["open"]
-    quiet(server.detecting, times, 4)  # a write without an outcome is judged some seconds later
+    quiet(server.detecting, times, 4)  # a write without an outcome is examined some seconds later
     assert [state for state, _ in server.known] == [after]
 
 
@@ -270,7 +270,7 @@ async def test_a_process_that_is_stopped_takes_nothing_for_silence(looping_serve
     await server.loop(20)
     for pause in pauses:
         server.times.go_on(pause)
-        server.detecting.settle()
+        server.detecting.advance()
         assert server.is_going_on
         server.times.go_on(ran)
     await server.loop(5)
@@ -285,7 +285,7 @@ async def test_a_backlog_is_no_silence():
     server.detecting.start()
     await until(lambda: not len(server.detecting))
     await server.detecting.stop()
-    server.write(1)  # nobody judges it
+    server.write(1)  # nobody examines it
     quiet(server.detecting, server.times, 5 * QUIET_SECONDS)
     assert [state for state, _ in server.known] == ["open"]
     server.detecting.start()
@@ -304,6 +304,6 @@ async def test_time_in_which_no_server_ran_is_no_silence(looping_server, how):
     times.go_on(86_000.0)
     next_one = Detecting(Detection(), {}, Tracking(), clock=Clock(times.clock.wall, lambda: 5.0))
     getattr(next_one, how)(rows)
-    next_one.settle()
+    next_one.advance()
     (found,), (before,) = cleared(next_one), cleared(looping_server.detecting)
     assert (found.state, found.last_seen) == ("open", before.last_seen)

@@ -79,7 +79,7 @@ class Story:
 
     def _quiet(self, _: Any, at: float) -> None:
         """Nothing more is heard."""
-        self.tracking.settle(at)
+        self.tracking.advance(at)
 
     def _delete(self, _: Any, at: float) -> None:
         self.tracking.forget("object-1")

@@ -89,7 +89,7 @@ def test_deletion_comes_before_the_rule():
     assert view(document, {"current": True}).ready is False
 
 
-def test_what_was_not_evaluated_is_judged_by_its_conditions():
+def test_what_was_not_evaluated_is_evaluated_by_its_conditions():
     document = widget(conditions=[{"type": "Ready", "status": "True"}])
     found = view(document, {})
     assert found.ready
@@ -161,9 +161,9 @@ def test_a_case_that_cannot_be_used_is_refused(case):
 
 def test_a_case_tells_each_difference_and_what_blocks():
     answers = RuleAnswers(rule(), {Key.CURRENT: False, Key.FAILED: False})
-    case = Case("", widget(phase="Busy"), {"verdict": "current", "health": "Yellow"})
+    case = Case("", widget(phase="Busy"), {"result": "current", "health": "Yellow"})
     assert case.differences(lambda _: answers, 0.0) == [
-        "verdict inProgress, want current",
+        "result inProgress, want current",
         "status.conditions[Ready] absent, want `current` true",
     ]
     assert not Case("", widget(), {"ready": False}).differences(lambda _: answers, 0.0)

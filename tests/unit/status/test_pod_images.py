@@ -74,7 +74,7 @@ def test_a_sidecar_is_replaced_as_a_container_is_and_an_init_container_is_not():
 
 
 @table("status/no_pods.yaml", "document")
-def test_what_is_no_pod_or_a_malformed_one_is_not_judged(case):
+def test_what_is_no_pod_or_a_malformed_one_is_not_evaluated(case):
     assert remember_images(b"", case["document"]) == b"", case.because
     assert list(find_old_containers(remember_images(b"", pod("nginx:1")), case["document"])) == []
 
@@ -89,13 +89,13 @@ def test_a_pod_with_very_many_containers_takes_a_bounded_memory():
     assert len(remember_images(b"", found)) == MOST_BYTES
 
 
-def judged(images: bytes, document: dict[str, Any]) -> Any:
+def evaluated(images: bytes, document: dict[str, Any]) -> Any:
     return evaluate(document, Past(NOW - 60, NOW - 50, 1, 0, images), at=NOW)
 
 
 def test_an_old_container_blocks_settled_and_not_ready_and_no_image_is_named():
     known = remember_images(b"", pod("secret.example.org/a:1"))
-    view = judged(known, pod("secret.example.org/a:2"))
+    view = evaluated(known, pod("secret.example.org/a:2"))
     assert (view.ready, view.settled) == (True, False)
     (reason,) = view.reasons
     assert "example" not in str(reason)
@@ -106,10 +106,10 @@ def test_a_pod_that_has_ended_waits_for_nothing():
     for phase in ("Succeeded", "Failed"):
         document = pod("nginx:2")
         document["status"]["phase"] = phase
-        assert judged(remember_images(b"", pod("nginx:1")), document).settled
+        assert evaluated(remember_images(b"", pod("nginx:1")), document).settled
 
 
-def test_without_a_past_a_pod_is_judged_by_what_it_shows():
+def test_without_a_past_a_pod_is_evaluated_by_what_it_shows():
     assert evaluate(pod("nginx:2", image="nginx:1"), at=NOW).settled
 
 

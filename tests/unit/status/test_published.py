@@ -1,4 +1,4 @@
-"""What is applied to a custom resource, what is left out when it is judged, and whose it is."""
+"""What is applied to a custom resource, what is left out when it is evaluated, and whose it is."""
 
 from typing import Any
 
@@ -68,9 +68,14 @@ def test_what_is_applied_is_what_is_not_stored_already(case):
     stored = [condition(**one) for one in case.get("conditions", ())]
     managers = (ours("Ready", "Settled"),) if stored else ()
     document = widget(*stored, managers=managers, **case["status"])
-    judged = without_published(document)
-    assert not stored or judged["status"] == case["status"], "its own conditions are not judged"
-    wanted, declared = conditions_of(evaluate(judged, at=NOW)), frozenset(case.get("schema", EVERY))
+    evaluated = without_published(document)
+    assert not stored or evaluated["status"] == case["status"], (
+        "its own conditions are not evaluated"
+    )
+    wanted, declared = (
+        conditions_of(evaluate(evaluated, at=NOW)),
+        frozenset(case.get("schema", EVERY)),
+    )
     items = items_to_apply(read_stored(document), wanted, declared, AT)
     if case["applied"] is None:
         assert items is None, case.because
@@ -81,13 +86,13 @@ def test_what_is_applied_is_what_is_not_stored_already(case):
         assert item.keys() == declared or declared == EVERY
 
 
-def test_a_status_of_nothing_but_ours_is_none_for_the_judge():
+def test_a_status_of_nothing_but_ours_is_none_for_the_evaluate():
     document = widget(condition("Ready", "True"), managers=(ours("Ready"),))
     assert "status" not in without_published(document)
 
 
 @table("status/publishers.yaml", "managers")
-def test_what_anybody_else_wrote_is_judged_and_not_ours(case):
+def test_what_anybody_else_wrote_is_evaluated_and_not_ours(case):
     managers = tuple(
         one["raw"]
         if "raw" in one

@@ -27,7 +27,7 @@ def letter(of: str, with_: dict[str, Any] | None = None, without: list[str] | No
     return table_ready(CheckedObject.of(changed(of, with_, without), NOW))
 
 
-def test_the_table_has_nine_kinds_and_each_has_a_judge_of_its_own():
+def test_the_table_has_nine_kinds_and_each_has_a_evaluate_of_its_own():
     assert {(row.groups[0], row.kind) for row in load_ready_table().rows} == NINE
     assert KINDS.keys() >= NINE
 

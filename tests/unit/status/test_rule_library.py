@@ -20,7 +20,7 @@ def evaluator():
 
 
 @pytest.fixture(scope="module")
-def judge(evaluator):
+def make_dependencies(evaluator):
     return RuleEvaluator(evaluator, HealthRules((), load_library))
 
 
@@ -37,10 +37,10 @@ def test_every_expression_compiles(evaluator):
 @pytest.mark.parametrize(
     ("project", "case"), CASES, ids=[f"{name}: {case.because}"[:70] for name, case in CASES]
 )
-def test_each_case_passes(project, case, judge):
-    assert judge.covers(*case.of), "no rule is for this object"
+def test_each_case_passes(project, case, make_dependencies):
+    assert make_dependencies.covers(*case.of), "no rule is for this object"
     assert case.because
-    assert not case.differences(judge, time.time())
+    assert not case.differences(make_dependencies, time.time())
 
 
 def test_there_are_rules_for_thirty_kinds_and_more_each_with_cases():
@@ -49,13 +49,13 @@ def test_there_are_rules_for_thirty_kinds_and_more_each_with_cases():
     assert len(kinds) >= 60
     assert len(projects) >= 29
     assert projects == {f"library: {name}" for name, _ in CASES}
-    verdicts = {(name, repr(case.expect)) for name, case in CASES}
+    results = {(name, repr(case.expect)) for name, case in CASES}
     for project in {name for name, _ in CASES}:
-        assert len({expect for name, expect in verdicts if name == project}) >= 2, project
+        assert len({expect for name, expect in results if name == project}) >= 2, project
 
 
 @table("health_rules/said.yaml", "object", "why")
-def test_what_a_rule_reads_is_said_with_the_parent_or_listener(case, judge):
+def test_what_a_rule_reads_is_said_with_the_parent_or_listener(case, make_dependencies):
     obj = case["object"]
-    view = evaluate(obj, answers=judge(obj), at=time.time())
+    view = evaluate(obj, answers=make_dependencies(obj), at=time.time())
     assert [str(one) for one in view.reasons] == case["why"], case.because

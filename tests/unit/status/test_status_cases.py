@@ -35,7 +35,7 @@ CASES_OF_KINDS = [
 
 
 @table("status/kinds", *KEYS, *FIELDS)
-def test_each_kind_is_judged_by_its_own_rules(case: Case):
+def test_each_kind_is_evaluated_by_its_own_rules(case: Case):
     assert told(case) == expected(case)
 
 

@@ -35,7 +35,7 @@ def play(name: str) -> Tracking:
         show(tracking, request, at)
         for found in objects(tracking):
             assert (found.state.reconciled or 0) <= found.state.generation
-    tracking.settle(at + GRACE_SECONDS)
+    tracking.advance(at + GRACE_SECONDS)
     return tracking
 
 

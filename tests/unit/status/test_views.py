@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from genguard.status.assessment import assess as judge
+from genguard.status.assessment import assess as ask_rules
 from genguard.status.views.argo import argo, assess
 from genguard.status.views.go_values import TypeMismatchError, convert, go_types, unix_seconds
 from genguard.status.views.kstatus import compute, kstatus
@@ -25,8 +25,8 @@ def test_the_three_tools_say_what_their_sources_say(case):
 def test_where_tools_contradict_each_other_one_line_says_what_they_answer():
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "a"}}
     for phase in ("Bound", "Pending"):
-        assert judge({**claim, "status": {"phase": phase}}, at=AT).disagreement is None
-    lost = judge({**claim, "status": {"phase": "Lost"}}, at=AT)
+        assert ask_rules({**claim, "status": {"phase": phase}}, at=AT).disagreement is None
+    lost = ask_rules({**claim, "status": {"phase": "Lost"}}, at=AT)
     assert lost.disagreement == "kstatus says InProgress, Argo CD says Degraded"
 
 

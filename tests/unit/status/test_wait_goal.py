@@ -53,7 +53,7 @@ def widget(**conditions):
 MADE = {"web": web, "job": job, "widget": widget}
 
 
-def judged(document, *goals: str, began_at=None):
+def evaluated(document, *goals: str, began_at=None):
     (node,) = build_trees([document], at=0.0)
     return measure_progress(node, [parse_goal(one) for one in goals], began_at)
 
@@ -61,13 +61,13 @@ def judged(document, *goals: str, began_at=None):
 @table("status/wait.yaml", *MADE, "goals", "began_at", "state", "why")
 def test_how_far_an_object_is_and_what_is_in_the_way(case):
     (document,) = (make(**case[name]) for name, make in MADE.items() if name in case.values)
-    found = judged(document, *case["goals"], began_at=case.get("began_at"))
+    found = evaluated(document, *case["goals"], began_at=case.get("began_at"))
     assert (found.state.value, found.why) == (case["state"], case.get("why", "")), case.because
 
 
 def test_kinds_without_a_generation_are_reconciled_when_they_are_settled():
     settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
-    assert judged(settings, "reconciled").state is WaitState.REACHED
+    assert evaluated(settings, "reconciled").state is WaitState.REACHED
 
 
 @pytest.mark.parametrize(

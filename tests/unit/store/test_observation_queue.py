@@ -1,4 +1,4 @@
-"""What replicas observe comes nearly in order, and is judged as if it came in order."""
+"""What replicas observe comes nearly in order, and is examined as if it came in order."""
 
 import pytest
 from hypothesis import given
@@ -10,7 +10,7 @@ from tests.unit.detection.builders import (
     INTENT,
     MUTATE,
     OUTCOME,
-    Judging,
+    Examining,
     observation,
     status,
     update,
@@ -36,9 +36,9 @@ def at(observations: list[Observation], *times: float) -> list[Observation]:
     return [replace(one, time=time) for one, time in zip(observations, times, strict=True)]
 
 
-def judged(came: list[tuple[float, Observation]]) -> Judging:
+def examined(came: list[tuple[float, Observation]]) -> Examining:
     """By a leader that looks at its queue whenever something comes in, and then once more."""
-    detection, queue = Judging(), ObservationQueue()
+    detection, queue = Examining(), ObservationQueue()
     for now, one in came:
         queue.put(one, now)
         for due in queue.due(now):
@@ -59,15 +59,15 @@ DELAYS = st.floats(0, SECONDS_ON_THE_WAY, exclude_max=True)
 
 
 @given(st.lists(DELAYS, min_size=len(STORY), max_size=len(STORY)))
-def test_observations_that_are_late_by_less_than_is_waited_are_judged_as_if_in_order(delays):
-    in_order = Judging()
+def test_observations_that_are_late_by_less_than_is_waited_are_examined_as_if_in_order(delays):
+    in_order = Examining()
     late = sorted(
         [(one.time + delay, one) for one, delay in zip(STORY, delays, strict=True)],
         key=lambda pair: pair[0],
     )
     for one in STORY:
         in_order.see(one)
-    found = judged(late)
+    found = examined(late)
     for detection in (in_order, found):
         detection.finish(104.0)
     assert found.writes == in_order.writes
@@ -82,7 +82,7 @@ def test_observations_that_are_late_by_less_than_is_waited_are_judged_as_if_in_o
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (2, 0, 1)])
 def test_observations_of_one_time_stand_in_the_order_of_their_phases(order):
-    found = judged([(100.0, ONCE[place]) for place in order])
+    found = examined([(100.0, ONCE[place]) for place in order])
     found.finish(101.0)
     (one,) = found.writes
     assert [change.pointer for change in one.content.webhook or ()] == [

@@ -80,7 +80,7 @@ async def test_what_is_new_is_saved_at_the_next_look(later):
     elif later == "more severe":
         pod.sign("a", times=2)
     else:
-        pod.ledger.settle(QUIET_SECONDS)
+        pod.ledger.resolve_quiet(QUIET_SECONDS)
     assert await pod.turn()
     assert saved(pod.api) == {"opened": ["a", "b"], "more severe": ["a"], "resolved": ["a"]}[later]
 
@@ -88,7 +88,7 @@ async def test_what_is_new_is_saved_at_the_next_look(later):
 async def test_a_resolved_finding_outlives_its_pod_for_a_day_and_takes_no_room_of_others():
     pod = await next_pod(ConfigMaps())
     pod.sign("a")
-    pod.ledger.settle(QUIET_SECONDS)
+    pod.ledger.resolve_quiet(QUIET_SECONDS)
     pod.sign("b", 80_000.0)
     assert await pod.turn()
     heir = await next_pod(pod.api)

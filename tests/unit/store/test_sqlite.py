@@ -16,8 +16,8 @@ from tests.unit.detection.builders import rows_of
 from tests.unit.detection.test_ledger import SIGN, WRITE
 from webhook.store.address import BadStoreError
 from webhook.store.persister import (
-    DAMAGED,
-    DamagedStoreError,
+    CORRUPT,
+    CorruptStoreError,
     NotSavedError,
     SqliteFile,
     kept_in_file,
@@ -157,7 +157,7 @@ async def test_a_database_of_others_is_refused_and_left_as_it_is(path, make, adv
     before = path.read_bytes()
     with pytest.raises(BadStoreError, match=f"--store sqlite:{path}: .*{advice}") as refused:
         SqliteFile(path)
-    assert not isinstance(refused.value, DamagedStoreError)
+    assert not isinstance(refused.value, CorruptStoreError)
     assert path.read_bytes() == before
 
 
@@ -172,9 +172,9 @@ async def test_a_damaged_file_is_moved_aside_whole_and_the_start_goes_on(path, m
     supervisor = Supervisor()
     async with kept(path, Ledger(Mutators()), supervisor):
         pass
-    (aside,) = (one for one in path.parent.glob("state.db.damaged-*") if "journal" not in one.name)
+    (aside,) = (one for one in path.parent.glob("state.db.corrupt-*") if "journal" not in one.name)
     assert aside.read_bytes() == before
     assert not journal.exists(), "SQLite would apply it to the new file"
-    assert supervisor.left_out == {DAMAGED: 1}
+    assert supervisor.left_out == {CORRUPT: 1}
     await saved(path, ("a", b"2"))
     assert await loaded(path) == {"a": b"2"}

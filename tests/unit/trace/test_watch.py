@@ -97,7 +97,7 @@ def test_a_write_denied_half_way_and_sent_again_is_two_passes():
     for position in (0, 1, 0, 1, 2):
         assert passes.see(position, view(GOOD)) is not None
     passes.close()
-    assert (passes.whole.total(), passes.broken, passes.mixed) == (1, 1, 0)
+    assert (passes.complete.total(), passes.broken, passes.mixed) == (1, 1, 0)
 
 
 def test_writes_at_the_same_time_that_look_alike_are_not_told_apart():
@@ -106,7 +106,7 @@ def test_writes_at_the_same_time_that_look_alike_are_not_told_apart():
     assert passes.see(0, view(BAD)) is not None
     assert passes.see(1, view(BAD)) is None
     assert passes.see(1, view(BAD)) is not None  # begins one of its own: nothing is compared
-    assert (passes.whole.total(), passes.mixed) == (0, 2)
+    assert (passes.complete.total(), passes.mixed) == (0, 2)
 
 
 def test_open_passes_are_bounded():

@@ -6,15 +6,15 @@ const main = document.getElementById("main");
 const live = document.getElementById("live");
 const help = document.getElementById("help");
 // "home" and "always" also show what no finding says; "" is a page that stays as it is.
-const follows = main.dataset.live; // "home", "findings", "always" or ""
-const APART = follows === "always" ? 9000 : 3000; // milliseconds between two updates
-const AGED = { home: 20000, always: APART }[follows] ?? Infinity; // ages grow, and objects get stuck
+const shows = main.dataset.live; // "home", "findings", "always" or ""
+const APART = shows === "always" ? 9000 : 3000; // milliseconds between two updates
+const AGED = { home: 20000, always: APART }[shows] ?? Infinity; // ages grow, and objects get stuck
 
 let paused = false;
 let waiting = false; // new data is not shown yet
 let lastShown = Date.now();
 let losing;
-let known; // the news that were heard last
+let known; // the changes that were heard last
 let later;
 let open = "Live.";
 let unfolded = location.search !== ""; // filters that are in use are shown on a phone, too
@@ -99,7 +99,7 @@ async function show(due) {
     document.title = page.title;
     say(open);
   } catch {
-    waiting = true; // who asks for news reports a lost server
+    waiting = true; // what asks for changes reports a lost server
   }
 }
 
@@ -111,20 +111,21 @@ function showAgain() {
 }
 
 // Changed only if the text differs: a screen reader repeats every change.
-function heard(news) {
-  const counts = Object.entries(news.open).map(([name, count]) => `${count} ${name}`);
+function heard(changes) {
+  const counts = Object.entries(changes.open).map(([name, count]) => `${count} ${name}`);
   open = counts.length ? `Live. Open findings: ${counts.join(", ")}.` : "Live. No open finding.";
   clearTimeout(losing);
   losing = setTimeout(lose, PATIENCE);
   if (!paused && !waiting) say(open);
-  const isNew = known && (news.turns !== known.turns || (follows === "home" && news.moves !== known.moves));
-  known = news;
+  const numbers = (of) => [of.findingChanges, shows === "home" && of.objectChanges].join();
+  const isNew = known && numbers(changes) !== numbers(known);
+  known = changes;
   if (isNew || waiting || (!inUse() && Date.now() - lastShown > AGED)) show();
 }
 
 async function listen() {
   try {
-    const answer = await fetch("/api/news", { signal: AbortSignal.timeout(PATIENCE) });
+    const answer = await fetch("/api/changes", { signal: AbortSignal.timeout(PATIENCE) });
     if (answer.ok) heard(await answer.json());
   } catch {
     // what is not heard for a while is lost
@@ -212,7 +213,7 @@ main.addEventListener("click", (event) => {
 offerCopies();
 foldFilters();
 
-if (follows) {
+if (shows) {
   live.replaceChildren(words, button);
   name();
   button.addEventListener("click", () => {

@@ -1,9 +1,9 @@
-// healthjudges says of custom resources what Argo CD and Flux say of them.
+// healthtools says of custom resources what Argo CD and Flux say of them.
 //
-// `healthjudges recorded` prints the objects on which Argo CD tests its own health checks, one a
+// `healthtools recorded` prints the objects on which Argo CD tests its own health checks, one a
 // line: {"path": "...", "object": {...}, "expected": "Healthy"}.
 //
-// `healthjudges` reads one JSON object a line and answers each with one line, in the same order:
+// `healthtools` reads one JSON object a line and answers each with one line, in the same order:
 //
 //	{"object": {...}, "rule": {"current": "...", "failed": "...", "inProgress": "..."}}
 //	{"argo": "Healthy", "flux": "Current"}
@@ -207,7 +207,7 @@ func main() {
 		err = answer(os.Stdin, os.Stdout)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "healthjudges:", err)
+		fmt.Fprintln(os.Stderr, "healthtools:", err)
 		os.Exit(1)
 	}
 }

@@ -1,4 +1,4 @@
-"""Watched kinds with a rule in CEL: judged in a thread, one object at a time."""
+"""Watched kinds with a rule in CEL: evaluated in a thread, one object at a time."""
 
 import asyncio
 import time

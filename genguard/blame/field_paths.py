@@ -1,4 +1,4 @@
-"""Places: fields of one object, with list items named as people name them.
+"""Field paths: fields of one object, with list items named as people name them.
 
 `status.conditions[Available].status`, `spec.template.spec.containers[web].image`. An index would
 be another item after the next write, so a list whose items have a key is named by it: conditions
@@ -22,13 +22,13 @@ class Item(str):
     at: int
 
     def __new__(cls, label: str, index: int = -1) -> Self:
-        """Make a step of a place."""
+        """Make a step of a path."""
         made = super().__new__(cls, label)
         made.at = index
         return made
 
 
-Place = tuple[str, ...]
+FieldPath = tuple[str, ...]
 """Keys and Items."""
 
 _KEYS: Final = shipped("genguard.blame", "keys.yaml", dict[str, tuple[tuple[str, ...], ...]])
@@ -61,28 +61,28 @@ def _key(item: Any, keys: Sequence[str]) -> str:
     )
 
 
-def children(value: Any, place: Place) -> Iterator[tuple[str, Any]]:
+def children(value: Any, path: FieldPath) -> Iterator[tuple[str, Any]]:
     """Yield the steps from a value to what is directly in it; nothing for a scalar."""
     if isinstance(value, dict):
         yield from value.items()
     elif isinstance(value, list):
-        for index, label in enumerate(_labels(place[-1] if place else "", value)):
+        for index, label in enumerate(_labels(path[-1] if path else "", value)):
             yield Item(label, index), value[index]
 
 
-def leaves(value: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
-    """Yield each leaf below a value with its place; an empty object or list is a leaf."""
-    below = list(children(value, place))
+def leaves(value: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, Any]]:
+    """Yield each leaf below a value with its path; an empty object or list is a leaf."""
+    below = list(children(value, path))
     if not below:
-        yield place, value
+        yield path, value
     for step, child in below:
-        yield from leaves(child, (*place, step))
+        yield from leaves(child, (*path, step))
 
 
-def show(place: Place) -> str:
+def show(path: FieldPath) -> str:
     """`("metadata", "labels", "a.b/c")` → `metadata.labels[a.b/c]`."""
     text = ""
-    for step in place:
+    for step in path:
         if isinstance(step, Item) or "." in step or "[" in step:
             text += f"[{step}]"
         else:
@@ -90,50 +90,52 @@ def show(place: Place) -> str:
     return text
 
 
-def pointer_of(place: Place) -> str:
-    """Return the JSON Pointer of a place, in the object in which it was found."""
-    return to_pointer(step.at if isinstance(step, Item) else step for step in place)
+def pointer_of(path: FieldPath) -> str:
+    """Return the JSON Pointer of a path, in the object in which it was found."""
+    return to_pointer(step.at if isinstance(step, Item) else step for step in path)
 
 
-def place_of_pointer(pointer: str, document: Any) -> Place | None:
-    """Return the place that a JSON Pointer leads to, also one that the object has no more.
+def path_of_pointer(pointer: str, document: Any) -> FieldPath | None:
+    """Return the path that a JSON Pointer leads to, also one that the object has no more.
 
     None for an item of a list that is not there: its index names nobody.
     """
-    place: Place = ()
+    path: FieldPath = ()
     try:
         tokens = from_pointer(pointer)
     except ValueError:
         return None
     for at, token in enumerate(tokens):
-        steps = children(document, place)
+        steps = children(document, path)
         found = next((step for step in steps if pointer_of(step[:1]) == to_pointer((token,))), None)
         if found is None:
-            return None if isinstance(document, list) else (*place, *tokens[at:])
-        place, document = (*place, found[0]), found[1]
-    return place
+            return None if isinstance(document, list) else (*path, *tokens[at:])
+        path, document = (*path, found[0]), found[1]
+    return path
 
 
 class NoSuchFieldError(Exception):
     """The object has no such field; the message names similar ones."""
 
 
-def choose(field: str, there: Iterable[Place], gone: Iterable[Place] = ()) -> list[Place]:
-    """Return those of the places that a FIELD of the command line means: it or what is below it.
+def choose(
+    field: str, there: Iterable[FieldPath], gone: Iterable[FieldPath] = ()
+) -> list[FieldPath]:
+    """Return those of the paths that a FIELD of the command line means: it or what is below it.
 
     gone  what the object has no more: a FIELD may be below it, for with a map goes what was in it
     Raises NoSuchFieldError.
     """
     tokens, known, lost = _read_field(field), list(there), list(gone)
-    found = [place for place in (*known, *lost) if _begins(place, tokens)]
+    found = [path for path in (*known, *lost) if _begins(path, tokens)]
     if found or not tokens:
         return found
-    if any(_begins(tokens, place) for place in lost):
+    if any(_begins(tokens, path) for path in lost):
         return [tokens]
     raise NoSuchFieldError(_no_such(tokens, (*known, *lost)))
 
 
-def _read_field(text: str) -> Place:
+def _read_field(text: str) -> FieldPath:
     r"""Return the steps of a field as people write it: `.spec.replicas`, `/spec/replicas`.
 
     In brackets stands a key, a label or an index: `metadata.labels[a.b/c]`, `containers[web]`. A
@@ -146,8 +148,8 @@ def _read_field(text: str) -> Place:
     return tuple(step.replace("\\", "").strip("'\"") for step in steps)
 
 
-def _begins(place: Place, tokens: Place) -> bool:
-    return len(place) >= len(tokens) and all(map(_is_named, place, tokens))
+def _begins(path: FieldPath, tokens: FieldPath) -> bool:
+    return len(path) >= len(tokens) and all(map(_is_named, path, tokens))
 
 
 def _is_named(step: str, token: str) -> bool:
@@ -158,12 +160,10 @@ def _is_named(step: str, token: str) -> bool:
     return step == token or of_item
 
 
-def _no_such(tokens: Place, known: Iterable[Place]) -> str:
+def _no_such(tokens: FieldPath, known: Iterable[FieldPath]) -> str:
     """Say it with the names that end as the field does, or nearly so, the most similar first."""
     wanted = show(tokens)
-    names = {
-        show(place[:end]): place[end - 1] for place in known for end in range(1, len(place) + 1)
-    }
+    names = {show(path[:end]): path[end - 1] for path in known for end in range(1, len(path) + 1)}
     words = get_close_matches(tokens[-1], set(names.values()), n=_OFFERED, cutoff=_LIKE)
     near = [name for name, word in names.items() if word in words]
     near.sort(key=lambda name: SequenceMatcher(None, wanted, name).ratio(), reverse=True)

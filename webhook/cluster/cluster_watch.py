@@ -1,8 +1,8 @@
-"""Follows what the server watches in its cluster.
+"""Watches what the server must know of its cluster.
 
 That is what the engine must know: version, CRDs, mutating webhooks and policies, so that a new
-custom resource is judged correctly from its first object on; and kinds and versions of objects. No
-admission answer waits for any of this.
+custom resource is examined correctly from its first object on; and kinds and versions of objects.
+No admission answer waits for any of this.
 """
 
 import asyncio
@@ -86,7 +86,7 @@ def _labels(namespace: dict[str, Any]) -> Mapping[str, str]:
 
 
 @asynccontextmanager
-async def follow_cluster(
+async def watch_cluster(
     rest: Rest,
     setup: "ReviewSetup",
     mutators: Mutators,
@@ -131,7 +131,7 @@ async def follow_cluster(
             mutators.learn(policies=read_policies((*bound[POLICY], *bound[BINDING])))
 
     metrics.gauge("genguard_cluster_known", lambda: float(is_known.is_set()))
-    followed: dict[str, tuple[str | Locate, Callable[[Change], None]]] = {
+    collections: dict[str, tuple[str | Locate, Callable[[Change], None]]] = {
         "custom resources": (definitions_path, keeping(_versions, on_definitions, supervisor)),
         "webhooks": (_WEBHOOKS, keeping(dict, on_webhooks, supervisor)),
         "registrations": (_REGISTRATIONS, keeping(dict, coverage.learn_hooks, supervisor)),
@@ -139,9 +139,9 @@ async def follow_cluster(
     }
     for kind, plural in POLICY_PLURALS.items():  # v1 is served since 1.36
         served = partial(path_if_served, rest, f"{plural}.{ADMISSION}")
-        followed[plural] = served, keeping(dict, partial(on_policies, kind), supervisor)
+        collections[plural] = served, keeping(dict, partial(on_policies, kind), supervisor)
     async with AsyncExitStack() as stack:
-        for what, (path, on_change) in followed.items():
+        for what, (path, on_change) in collections.items():
             found, message = Collection(rest, path), "cluster not reached"
             await stack.enter_async_context(
                 informing(f"watch of {what}", found, on_change, supervisor, message=message)
@@ -153,7 +153,7 @@ async def follow_cluster(
 
 
 def see_versions(resource: str, versions: Versions, supervisor: Supervisor, change: Change) -> None:
-    """Judge the version of an object that a watch has shown: see genguard/versions.py.
+    """Examine the version of an object that a watch has shown: see genguard/versions.py.
 
     resource  as kubectl names it: services, deployments.apps
     """
@@ -168,7 +168,7 @@ def see_versions(resource: str, versions: Versions, supervisor: Supervisor, chan
 async def watching_versions(
     rest: Rest, more: Iterable[str], versions: Versions, coverage: Coverage, supervisor: Supervisor
 ) -> AsyncIterator[None]:
-    """Judge versions of what is sent to no webhook, of nodes, custom resources and `more` kinds.
+    """Examine versions of what is sent to no webhook, of nodes, custom resources and `more` kinds.
 
     Watches begin and end as custom resources come and go; `coverage` learns what may be read.
     What the API server does not have is asked for again every ten minutes.
@@ -203,7 +203,7 @@ async def watching_versions(
         return NEVER
 
     async with AsyncExitStack() as watches:
-        following = Reconciler("kinds to watch", step)
-        coverage.changed = following.wake
-        await watches.enter_async_context(following.running(supervisor))
+        reconciler = Reconciler("kinds to watch", step)
+        coverage.changed = reconciler.wake
+        await watches.enter_async_context(reconciler.running(supervisor))
         yield

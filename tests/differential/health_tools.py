@@ -1,4 +1,4 @@
-"""What Argo CD's health checks and Flux' evaluator say: a run of the program healthjudges."""
+"""What Argo CD's health checks and Flux' evaluator say: a run of the program healthtools."""
 
 import json
 import subprocess
@@ -28,7 +28,7 @@ def recorded() -> tuple[Recorded, ...]:
     return tuple(Recorded(**line) for line in _run(["recorded"], ""))
 
 
-def judge(documents: Sequence[Document], rules: Sequence[Rule | None]) -> list[dict[str, Any]]:
+def ask_tools(documents: Sequence[Document], rules: Sequence[Rule | None]) -> list[dict[str, Any]]:
     """`argo` and `flux` of each document; flux is None without a rule for the document."""
     asked = zip(documents, rules, strict=True)
     lines = (json.dumps({"object": document, "rule": rule}) for document, rule in asked)
@@ -37,6 +37,6 @@ def judge(documents: Sequence[Document], rules: Sequence[Rule | None]) -> list[d
 
 def _run(words: list[str], text: str) -> list[dict[str, Any]]:
     done = subprocess.run(
-        [binary("healthjudges"), *words], input=text, capture_output=True, text=True, check=True
+        [binary("healthtools"), *words], input=text, capture_output=True, text=True, check=True
     )
     return [json.loads(line) for line in done.stdout.splitlines()]

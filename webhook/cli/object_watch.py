@@ -1,4 +1,4 @@
-"""Follows the objects that a verb asks for, and what they own, by watches."""
+"""Watches the objects that a verb asks for, and what they own, by watches."""
 
 import asyncio
 import time
@@ -17,7 +17,7 @@ from genguard.objects.fields import ABSENT, Fields, fields_of, get
 from genguard.objects.metadata import parse_time, version_number
 from genguard.objects.served import Served, UnknownTargetError, find
 from genguard.objects.shown import few
-from genguard.status.assessment import Judge, judge_nothing
+from genguard.status.assessment import AskRules, ask_no_rules
 from genguard.status.targets import WatchTarget
 from genguard.status.tracking import Tracking
 from genguard.status.trees import (
@@ -33,13 +33,13 @@ from genguard.status.view import Past
 from webhook.cli.output import Tell
 from webhook.cluster.discovery import owned_kinds
 from webhook.cluster.rest import RefusedError, Rest, UnreadableError
-from webhook.cluster.watch import Change, ChangeKind, Collection, follow
+from webhook.cluster.watch import Change, ChangeKind, Collection, keep_watching
 
 _APART: Final = 0.1
 """Seconds between two looks: many changes at once are shown together."""
 _SCANS_APART: Final = 2.0
 OnSeen = Callable[[WatchTarget, str, dict[str, Any]], dict[str, Any]]
-"""Called with where an object was seen, its uid and the object; returns it as it is judged."""
+"""Called with where an object was seen, its uid and the object; returns it as it is evaluated."""
 
 
 class Snapshot(NamedTuple):
@@ -55,7 +55,7 @@ class Snapshot(NamedTuple):
     """Collections that the user may not watch: later changes are not seen."""
 
 
-class Following:
+class ObjectWatch:
     """Watches each wanted collection, and each kind in its namespace that it may own.
 
     The watches go on while its context is entered; `tell` prints what cannot be watched, and why.
@@ -68,11 +68,11 @@ class Following:
         wanted: Iterable[WatchTarget],
         tell: Tell,
         *,
-        judge: Judge = judge_nothing,
+        ask_rules: AskRules = ask_no_rules,
         on_seen: OnSeen | None = None,
     ) -> None:
-        """`judge` evaluates rules in CEL."""
-        self._judge: Final = judge
+        """`ask_rules` evaluates rules in CEL."""
+        self._ask_rules: Final = ask_rules
         self._rest: Final = rest
         self._kinds: Final = kinds
         self._wanted: Final = tuple(dict.fromkeys(wanted))
@@ -94,7 +94,7 @@ class Following:
     async def __aenter__(self) -> Self:
         self._tasks.append(asyncio.create_task(self._scan()))
         for target in self._wanted:
-            self._follow(target)
+            self._watch(target)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -111,23 +111,23 @@ class Following:
             async with asyncio.timeout(seconds):
                 await asyncio.sleep(self._looked + _APART - time.monotonic())
                 await self._changed.wait()
-                while not self._is_whole():
+                while not self._is_complete():
                     self._changed.clear()
                     await self._changed.wait()
         for task in self._tasks:
             if task.done():
                 task.result()  # none ends by itself: raise what ended it
-        if not self._is_whole():
+        if not self._is_complete():
             return None
         self._changed.clear()
         self._looked = time.monotonic()
         return self._look(time.time())
 
     def _look(self, at: float) -> Snapshot:
-        self._tracking.settle(at)
+        self._tracking.advance(at)
         documents: dict[str, Document] = {}
         for seen in self._seen.values():
-            for uid, document in sorted(seen.items(), key=lambda item: _place(item[1])):
+            for uid, document in sorted(seen.items(), key=lambda item: _name(item[1])):
                 # Two watches may show the same object: the later state counts.
                 if uid not in documents or _version(document) > _version(documents[uid]):
                     documents[uid] = document
@@ -137,7 +137,7 @@ class Following:
         def past(uid: str) -> Past | None:
             return self._past(uid, documents[uid], at) if uid in documents else None
 
-        trees = build_trees(list(documents.values()), asked, past, at=at, judge=self._judge)
+        trees = build_trees(list(documents.values()), asked, past, at=at, ask_rules=self._ask_rules)
         refused = self._refused.items()
         unread, unwatched = (
             {str(target): why for target, why in refused if (target in self._read) is was_read}
@@ -156,12 +156,12 @@ class Following:
             return replace(past, intent_since=created.timestamp(), observed_since=None)
         return replace(past, observed_since=past.intent_since)
 
-    def _is_whole(self) -> bool:
+    def _is_complete(self) -> bool:
         custom = [target for target in self._wanted if is_custom(target.served.of)]
         owners = {uid for target in custom for uid in self._seen[target]}
         return self._listed.issuperset(self._seen) and owners <= self._scanned
 
-    def _follow(self, target: WatchTarget) -> None:
+    def _watch(self, target: WatchTarget) -> None:
         if target in self._seen:
             return
         seen = self._seen[target] = {}
@@ -185,10 +185,10 @@ class Following:
         path = target.served.path(target.namespace)
         collection = Collection(self._rest, path, target.served.kind, **target.list_parameters)
         changes = partial(self._changes, target, collection)
-        self._tasks.append(asyncio.create_task(follow(changes, on_change, on_trouble)))
-        self._follow_kinds(owned_by(target.served.of), target.namespace)
+        self._tasks.append(asyncio.create_task(keep_watching(changes, on_change, on_trouble)))
+        self._watch_kinds(owned_by(target.served.of), target.namespace)
         if is_custom(target.served.of) and target.namespace:
-            self._follow_kinds(set(WORKLOADS), target.namespace)
+            self._watch_kinds(set(WORKLOADS), target.namespace)
 
     async def _changes(self, target: WatchTarget, collection: Collection) -> AsyncIterator[Change]:
         """Yield the changes of a collection, and remember that they may not be read."""
@@ -235,10 +235,10 @@ class Following:
     def _take(self, target: WatchTarget, uid: str, fields: Fields) -> None:
         document = {key: msgspec.json.decode(raw) for key, raw in fields.items()}
         if self._on_seen is not None:
-            judged = self._on_seen(target, uid, document)
-            if judged.get("status") is not document.get("status"):
-                fields = fields_of(judged)
-            document = judged
+            shown = self._on_seen(target, uid, document)
+            if shown.get("status") is not document.get("status"):
+                fields = fields_of(shown)
+            document = shown
         self._seen[target][uid] = document
         served = target.served
         self._tracking.record_stored(
@@ -247,22 +247,22 @@ class Following:
             served.kind,
             fields,
             time.time(),
-            answers=self._judge(document),
+            answers=self._ask_rules(document),
         )
         for named in read_dependents(document):
             with suppress(UnknownTargetError):  # then it is told as absent
                 kind = find(f"{named.kind}.{named.group}".rstrip("."), self._kinds)
-                self._follow_kinds({kind.of}, target.namespace)
+                self._watch_kinds({kind.of}, target.namespace)
         if target in self._wanted and is_custom(served.of):
             self._to_scan.set()
 
-    def _follow_kinds(self, resources: set[tuple[str, str]], namespace: str) -> None:
+    def _watch_kinds(self, resources: set[tuple[str, str]], namespace: str) -> None:
         for resource in resources:
             kind = next(
                 (kind for kind in self._kinds if kind.of == resource and kind.watchable), None
             )
             if kind is not None:
-                self._follow(WatchTarget(kind, namespace if kind.namespaced else ""))
+                self._watch(WatchTarget(kind, namespace if kind.namespaced else ""))
 
     async def _scan(self) -> None:
         """Find out what custom resources own: their kind does not say."""
@@ -275,7 +275,7 @@ class Following:
                     owners.setdefault(target.namespace, set()).update(self._seen[target])
             for namespace, uids in owners.items():
                 found, unread = await owned_kinds(self._rest, self._kinds, namespace, uids)
-                self._follow_kinds({kind.of for kind in found}, namespace)
+                self._watch_kinds({kind.of for kind in found}, namespace)
                 if unread:
                     names = few([str(kind) for kind in unread])
                     self._tell_once(f"if it owns {names}, that is not known: they cannot be listed")
@@ -295,7 +295,7 @@ class _Metadata(msgspec.Struct, rename="camel", omit_defaults=True):
     owner_references: list[dict[str, Any]] = []
 
 
-def _place(document: Document) -> tuple[str, str]:
+def _name(document: Document) -> tuple[str, str]:
     metadata = document["metadata"]
     return metadata.get("namespace") or "", metadata["name"]
 

@@ -1,7 +1,7 @@
-// The judges of custom resources that users have, pinned: Argo CD's health checks in Lua, with the
+// What evaluates custom resources that users have, pinned: Argo CD's health checks in Lua, with the
 // objects that it tests them on, and the evaluator of Flux' healthCheckExprs. A module of its own,
 // for they need other versions than the binaries of ../go.mod.
-module genguard.io/tests/controlplane/healthjudges
+module genguard.io/tests/controlplane/healthtools
 
 go 1.26.3
 

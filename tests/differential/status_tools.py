@@ -10,7 +10,7 @@ from tests.controlplane.build import binary
 
 
 @dataclass(frozen=True)
-class Judged:
+class Evaluated:
     """One object with the word of each tool, and what the tool says beside it."""
 
     document: dict[str, Any]
@@ -18,7 +18,7 @@ class Judged:
     messages: dict[str, str]
 
 
-def judge(documents: Iterable[dict[str, Any]]) -> list[Judged]:
+def ask_tools(documents: Iterable[dict[str, Any]]) -> list[Evaluated]:
     """In the order of the documents; the tools read the real clock."""
     asked = list(documents)
     done = subprocess.run(
@@ -30,6 +30,6 @@ def judge(documents: Iterable[dict[str, Any]]) -> list[Judged]:
     )
     answers = map(json.loads, done.stdout.splitlines())
     return [
-        Judged(document, {tool: answer[tool] for tool in answer["messages"]}, answer["messages"])
+        Evaluated(document, {tool: answer[tool] for tool in answer["messages"]}, answer["messages"])
         for document, answer in zip(asked, answers, strict=True)
     ]

@@ -8,7 +8,7 @@ import pytest
 from genguard.status.targets import WatchTarget
 from tests.unit.cluster.store import Store, serving
 from tests.unit.status.test_targets import DEPLOYMENTS, NODES, PODS, served
-from webhook.cli.following import Following, Snapshot
+from webhook.cli.object_watch import ObjectWatch, Snapshot
 
 REPLICA_SETS = served("apps", "replicasets", "ReplicaSet")
 WIDGETS = served("example.org", "widgets", "Widget")
@@ -34,13 +34,13 @@ async def store() -> Store:
 @asynccontextmanager
 async def followed(
     store: Store, *wanted: WatchTarget, told: list[str] | None = None
-) -> AsyncIterator[Following]:
+) -> AsyncIterator[ObjectWatch]:
     tell = (told if told is not None else []).append
-    async with serving(store) as rest, Following(rest, KINDS, wanted, tell) as objects:
+    async with serving(store) as rest, ObjectWatch(rest, KINDS, wanted, tell) as objects:
         yield objects
 
 
-async def look(objects: Following) -> Snapshot:
+async def look(objects: ObjectWatch) -> Snapshot:
     snapshot = await objects.next_snapshot(10)
     assert snapshot is not None
     return snapshot

@@ -74,7 +74,7 @@ def expectations() -> dict[str, Expected]:
     }
 
 
-def judge(lines: Iterable[bytes], webhooks: Path | None, server_version: str = "1.36") -> Result:
+def examine(lines: Iterable[bytes], webhooks: Path | None, server_version: str = "1.36") -> Result:
     """Replays reviews or audit events of a recording one by one, as they happened."""
     definitions = load_definitions(recording.DEFINITIONS)
     mutators = None if webhooks is None else load_mutators(webhooks, CONDITIONS)
@@ -88,7 +88,7 @@ def judge(lines: Iterable[bytes], webhooks: Path | None, server_version: str = "
         assert all(one["type"] == "review" for one in told), told
         now, where, is_stored = _written(json.loads(line))
         begun = now if begun is None else begun
-        run._detection.settle(now)
+        run._detection.resolve_quiet(now)
         for finding in run._detection.findings():
             if finding.state == "resolved":
                 result.resolved.setdefault(finding.id, now)

@@ -13,7 +13,7 @@ from genguard.shipped import shipped
 def owned_pointer(group: str, version: str, kind: str, pointer: str) -> str:
     """Return the JSON Pointer of what has one owner: the field, or what it is in; not of status."""
     path = from_pointer(pointer)
-    known = shipped("genguard.objects", "owned_whole.json", dict[str, dict[str, str]])
+    known = shipped("genguard.objects", "atomic.json", dict[str, dict[str, str]])
     code = known["roots"].get(f"{group or 'core'}/{version}/{kind}")
     for at, step in enumerate(path if path[:1] != ("status",) else ()):
         if code == "!" or (code is None and step.isdigit()):

@@ -1,15 +1,15 @@
-"""Turned: a value of one object goes back, A, B, A, B.
+"""Reversals: a value of one object goes back, A, B, A, B.
 
-All who turn it back are blamed, at any pace: two users, or two processes of one user. One writer's
-own cycle is no fight, but for a condition that it flips faster than there can be a reason for, and
-a mark by which it claims the object for two owners. Nor is what follows:
+All who change it back are blamed, at any pace: two users, or two processes of one user. One
+writer's own cycle is no fight, but for a condition that it flips faster than there can be a reason
+for, and a mark by which it claims the object for two owners. Nor are these:
   what only grows (a counter that both raise, a log, a time), and fields of status that are dropped
   and set again (status-clobbered)
   a field that a PUT leaves out and a webhook defaults
   a shared annotation that a tool stamps with whatever it writes (kubernetes.io/change-cause)
   an annotation that one sets and another takes away: a question and its answer (as
   argocd.argoproj.io/refresh), unless it is asked again at once, or sooner than it is answered
-  who comes hours after the other, by a timetable, and a switch that is turned for days
+  who comes hours after the other, by a timetable, and a switch that is on or off for days
 """
 
 from collections import defaultdict
@@ -25,7 +25,7 @@ from genguard.detection.metadata import ANNOTATIONS, FINALIZERS, OWNERS
 from genguard.detection.question import (
     DECLARED,
     Answers,
-    Blame,
+    ChangedBy,
     Declared,
     Question,
     Signal,
@@ -44,12 +44,12 @@ METADATA: Final = DECLARED["metadata-fight"]
 STORM: Final = DECLARED["generation-storm"]
 
 _SECONDS: Final = 3_600.0
-"""How long ago a turn may be; tools that keep what git has look every three to ten minutes, and a
-fight takes four writes."""
+"""How long ago a reversal may be; tools that keep what git has look every three to ten minutes, and
+a fight takes four writes."""
 _SECONDS_OF_STATUS: Final = 600.0
 _MOST_LEAVES: Final = 20
 """Of one write. A loop that changes more leaves changes these as well."""
-_MOST_TURNS: Final = 20
+_MOST_POINTS: Final = 20
 _MOST_FOUGHT: Final = 8
 """Earlier values of a leaf are remembered against nobody."""
 _ONE_SIDED: Final = 3
@@ -57,10 +57,10 @@ _UNLIKE: Final = 10.0
 """A writer that adds so many times what the other adds does not count the same thing."""
 _CHANGES_OF_HANDS: Final = 3
 """A, B, A, B has as many: mine, yours, mine again, and yours again."""
-_SLOW_TURNS: Final = 6
-"""A fight of so many turns is a loop at once, however far apart they are."""
+_SLOW_POINTS: Final = 6
+"""A fight of so many reversals is a loop at once, however far apart they are."""
 _TIMETABLE_SECONDS: Final = 4 * 3_600.0
-"""A writer that comes later than this after the other follows a timetable: down in the evening, up
+"""A writer that comes later than this after the other has a timetable: down in the evening, up
 in the morning."""
 _HASTE_SECONDS: Final = 600.0
 _ITEMS: Final = 6
@@ -93,7 +93,7 @@ WEBHOOK: Final = Requester("", "")
 """Stands for all other webhooks."""
 
 
-def turned(
+def reversed_leaves(
     write: Write, keys: Collection[Path] | None = None
 ) -> Iterator[tuple[Change, Requester]]:
     """Yield each leaf that a write changed, with who changed it: the requester or webhooks.
@@ -122,8 +122,8 @@ def changes_of(
     """
     series: dict[Path, list[ValueChange]] = {change.key: [] for change in meant[:_MOST_LEAVES]}
     for write in reversed(writes) if series else ():
-        for change, who in turned(write, series):
-            if len(series[change.key]) < _MOST_TURNS and (webhooks or who is not WEBHOOK):
+        for change, who in reversed_leaves(write, series):
+            if len(series[change.key]) < _MOST_POINTS and (webhooks or who is not WEBHOOK):
                 series[change.key].append(
                     ValueChange(change.before, change.after, who, write.time, change)
                 )
@@ -131,20 +131,20 @@ def changes_of(
 
 
 def fighters(series: Sequence[ValueChange]) -> list[Requester]:
-    """Return who turns a leaf back, each once, if two do and the newest turn is part of it.
+    """Return who changes a leaf back, each once, if two do and the newest change is part of it.
 
-    A writer that makes its own value again over that of somebody else turns the leaf back. One that
-    walks a cycle of its own, a correction, and a value that never comes back (a time, a counter)
-    are no fight. Where one takes away what another sets, its values may be new; and so may those
-    that are replaced by the same value three times (a number that an autoscaler finds). Two
+    A writer that makes its own value again over that of somebody else changes the leaf back. One
+    that walks a cycle of its own, a correction, and a value that never comes back (a time, a
+    counter) are no fight. Where one takes away what another sets, its values may be new; and so may
+    those that are replaced by the same value three times (a number that an autoscaler finds). Two
     processes of one user are two writers, as long as nobody else has a part in it.
     """
     series = series[-_MOST_FOUGHT:]
-    values = [turn.value for turn in series]
+    values = [point.value for point in series]
     if _is_set_and_removed(series):
         values = [None if value is None else NO_DIGEST for value in values]
-    is_of_one = len({turn.requester.user for turn in series}) == 1
-    whose = [turn.requester.writer if is_of_one else turn.requester.user for turn in series]
+    is_of_one = len({point.requester.user for point in series}) == 1
+    whose = [point.requester.writer if is_of_one else point.requester.user for point in series]
     made = [*zip(whose, values, strict=True)]
     back = [
         at
@@ -160,13 +160,13 @@ def fighters(series: Sequence[ValueChange]) -> list[Requester]:
     return list(found.values()) if len(found) > 1 and back[-1] >= newest else []
 
 
-def _by_turns(series: Sequence[ValueChange]) -> list[Requester]:
-    """Return two users who take turns at a leaf, if what each writes is new every time.
+def _alternating(series: Sequence[ValueChange]) -> list[Requester]:
+    """Return two users who write a leaf alternately, if what each writes is new every time.
 
     A value that only grows is no fight: a counter that both raise, a log, the time of a heartbeat.
     """
     series = series[-_MOST_FOUGHT:]
-    sides = [{turn.requester.user for turn in series[side::2]} for side in (0, 1)]
+    sides = [{point.requester.user for point in series[side::2]} for side in (0, 1)]
     is_each_new = len(series) == _MOST_FOUGHT and _is_new_each_time(series)
     if not is_each_new or sides[0] == sides[1] or {*map(len, sides)} != {1} or _is_growth(series):
         return []
@@ -174,33 +174,33 @@ def _by_turns(series: Sequence[ValueChange]) -> list[Requester]:
 
 
 def _is_growth(series: Sequence[ValueChange]) -> bool:
-    """Whether turns only add: two who count make steps alike, others have numbers of their own."""
-    less, more = sorted(([turn.step for turn in series[side::2]] for side in (0, 1)), key=max)
-    return all(turn.is_progress for turn in series) and min(more) <= _UNLIKE * max(less)
+    """Whether all only add: two who count make steps alike, others have numbers of their own."""
+    less, more = sorted(([point.step for point in series[side::2]] for side in (0, 1)), key=max)
+    return all(point.is_progress for point in series) and min(more) <= _UNLIKE * max(less)
 
 
 def _is_set_and_removed(series: Sequence[ValueChange]) -> bool:
     """Whether a leaf is set by some, and taken away by others alone."""
-    setters = {turn.requester.user for turn in series if turn.value is not None}
-    removers = {turn.requester.user for turn in series if turn.value is None}
+    setters = {point.requester.user for point in series if point.value is not None}
+    removers = {point.requester.user for point in series if point.value is None}
     return bool(removers) and not setters & removers
 
 
-def _turned_back(write: Write, past: ObjectHistory) -> Answers:
-    """Yield a signal for each part of an object of which this write turned something back."""
+def _reversals(write: Write, past: ObjectHistory) -> Answers:
+    """Yield a signal for each part of an object of which this write changed something back."""
     slow, known = past.slow, len(past.stored)
     if known < _TWO and not slow:
         return  # it is the first one
     meant: dict[Declared, list[Change]] = {}
-    of_place = _of_place(write.content.admitted) if known > _CHANGES_OF_HANDS else None
-    for change, who in turned(write):
+    of_position = _of_position(write.content.admitted) if known > _CHANGES_OF_HANDS else None
+    for change, who in reversed_leaves(write):
         part = _PARTS.get(change.key[0], SPEC)
         is_meant = not change.holds_time
         if part is OSCILLATION:
-            is_meant = of_place is not None and change.key not in of_place
+            is_meant = of_position is not None and change.key not in of_position
         if is_meant and who is not WEBHOOK:
             meant.setdefault(part, []).append(change)
-    is_slow = len(slow) >= _SLOW_TURNS and write.time - slow[-_SLOW_TURNS].time > _HASTE_SECONDS
+    is_slow = len(slow) >= _SLOW_POINTS and write.time - slow[-_SLOW_POINTS].time > _HASTE_SECONDS
     for part, changes in meant.items():
         seconds = _SECONDS_OF_STATUS if part is OSCILLATION else _SECONDS
         recent = [kept for kept in past.stored if kept.time >= write.time - seconds]
@@ -212,7 +212,7 @@ def _turned_back(write: Write, past: ObjectHistory) -> Answers:
         yield from found
 
 
-def _of_place(changes: Diff) -> set[Path]:
+def _of_position(changes: Diff) -> set[Path]:
     """Return leaves that came, went, or are at another position of a list that grew or shrank."""
     beside: defaultdict[tuple[Path, Path], list[Change]] = defaultdict(list)
     for change in changes:
@@ -236,7 +236,7 @@ def _fight(
     *,
     is_slow: bool = False,
 ) -> Answers:
-    """Yield a signal for what this write turned back of somebody else's.
+    """Yield a signal for what this write changed back of somebody else's.
 
     is_slow  it goes on for hours or days; over status there is no such fight
     """
@@ -251,7 +251,7 @@ def _fight(
     found = {key: fighters(changes) for key, changes in series.items()}
     is_back = any(found.values())
     if not (is_back or is_slow):
-        found = {key: _by_turns(changes) for key, changes in series.items()}
+        found = {key: _alternating(changes) for key, changes in series.items()}
     fought = [change for change in meant if found.get(change.key)]
     if not fought:
         return
@@ -268,11 +268,11 @@ def _fight(
     parties = users if len(users) > 1 else as_managers
     names = " and ".join(parties) if len(parties) > 1 else f"several processes of {newest.user}"
     said = f"{names} overwrite each other's {field_names(fought, write.object)}"
-    blame = Blame.of(write.metadata) if part is METADATA else Blame.REQUESTER
+    changed_by = ChangedBy.of(write.metadata) if part is METADATA else ChangedBy.REQUESTER
     minor = part is METADATA and _is_beside(write, fought, series)
-    minor = minor or (not (is_back or is_slow) and _is_news(fought, series))
+    minor = minor or (not (is_back or is_slow) and _is_new_text(fought, series))
     more = {"minor": minor, "pace": max(pauses, default=0.0)}
-    yield signal(part, write, blame, fought, said, requesters=requesters, **more)
+    yield signal(part, write, changed_by, fought, said, requesters=requesters, **more)
 
 
 def _is_timetable(series: Sequence[ValueChange]) -> bool:
@@ -310,11 +310,11 @@ def _is_beside(
     )
 
 
-def _is_news(fought: Sequence[Change], series: dict[Path, list[ValueChange]]) -> bool:
+def _is_new_text(fought: Sequence[Change], series: dict[Path, list[ValueChange]]) -> bool:
     """Whether values that are new each time may be news of both.
 
     Values of a status, of annotations, and numbers that grow may be. Two people or pipelines who
-    work by turns are slow.
+    write alternately are slow.
     """
     latest = {change.key: series[change.key][-_MOST_FOUGHT:] for change in fought}
     return all(
@@ -375,11 +375,11 @@ def _alone(
     recent: Sequence[Write],
     past: ObjectHistory,
 ) -> Answers:
-    """Yield a signal for what one writer turns by itself.
+    """Yield a signal for what one writer changes back by itself.
 
     A condition or phase that it flips, too fast to be true. A mark of the owner to which it gives
-    two values by turns; an object with an owner in the cluster is marked as the owner is. A field
-    of spec that it walks back and forth, and a template that gets a new value in each of its
+    two values alternately; an object with an owner in the cluster is marked as the owner is. A
+    field of spec that it walks back and forth, and a template that gets a new value in each of its
     writes. A switch beside spec may show what happens to others: endpoints come and go.
     """
     user = write.requester.user
@@ -391,35 +391,35 @@ def _alone(
             for change in meant
             if _is_state(change) and not (is_kubelet and change.is_switch)
         ]
-        states = [*_own_turns(own_words, same)]
+        states = [*_own_series(own_words, same)]
         fast = [leaf for leaf, series in states if _is_switched(series)]
         if flipped := fast or [leaf for leaf, series in states if _is_flipping(series)]:
             what = f"flips {field_names(flipped, write.object)} again and again, "
             what += "for no change of the spec"
-            blame, minor = Blame.of(write.content), not fast
-            yield signal(part, write, blame, flipped, f"{user} {what}", minor=minor)
+            changed_by, minor = ChangedBy.of(write.content), not fast
+            yield signal(part, write, changed_by, flipped, f"{user} {what}", minor=minor)
     elif part is METADATA:
         marks = [change for change in meant if change.key[-1] in NAMES["marks"] and not past.owner]
-        if claimed := [mark for mark, series in _own_turns(marks, recent) if _is_claimed(series)]:
-            said = f"{user} writes it for two owners by turns, each with a "
+        if claimed := [mark for mark, series in _own_series(marks, recent) if _is_claimed(series)]:
+            said = f"{user} writes it for two owners alternately, each with a "
             said += f"{field_names(claimed, write.object)} of its own"
-            yield signal(part, write, Blame.of(write.metadata), claimed, said)
-        elif len(recent) >= _MOST_TURNS:
-            ways = _own_turns(meant, recent)
+            yield signal(part, write, ChangedBy.of(write.metadata), claimed, said)
+        elif len(recent) >= _MOST_POINTS:
+            ways = _own_series(meant, recent)
             if long := [leaf for leaf, series in ways if _is_endless(series)]:
-                said = f"{user} turns {field_names(long, write.object)} to and fro"
-                yield signal(part, write, Blame.of(write.metadata), long, said, minor=True)
+                said = f"{user} changes {field_names(long, write.object)} to and fro"
+                yield signal(part, write, ChangedBy.of(write.metadata), long, said, minor=True)
     elif _counts(write) and not write.content.webhook:
         yield from _wanted_alone(write, meant, recent)
 
 
 def _wanted_alone(write: Write, meant: Sequence[Change], recent: Sequence[Write]) -> Answers:
-    """Yield a signal for what one writer turns of what is wanted."""
+    """Yield a signal for what one writer changes back of what is wanted."""
     mine = [*filter(_counts, own(write, recent))]
     if len(mine) < _ROLLOUTS or write.object.resource in NAMES["records"]:
         return
     since = max(mine[_ROLLOUTS - 1].time, write.time - _ROLLOUT_SECONDS)
-    ways = [*_own_turns(meant, recent)]
+    ways = [*_own_series(meant, recent)]
     new = [leaf for leaf, series in ways if _is_renewed(write, series, since)]
     walked = [leaf for leaf, series in ways if _is_to_and_fro(series)]
     long = [leaf for leaf, series in ways if _is_endless(series)]
@@ -440,8 +440,8 @@ def _taken_out(write: Write, past: ObjectHistory) -> Answers:
     """Yield a signal for an item that is taken out of a list, as others of its sort were before.
 
     Each has a name of its own (a new Secret, finalizer or owner each time), so that no leaf ever
-    turns back. The garbage collector takes out owners that are gone, as their life ends. Over days
-    it is told as info, and only where items come sooner than they go: else they may be tasks.
+    changes back. The garbage collector takes out owners that are gone, as their life ends. Over
+    days it is told as info, and only where items come sooner than they go: else they may be tasks.
     """
     user, slow = write.requester.user, past.slow
     changes = (*write.content.admitted, *write.metadata.admitted)
@@ -461,7 +461,7 @@ def _taken_out(write: Write, past: ObjectHistory) -> Answers:
         part = METADATA if at[0] == "metadata" else SPEC
         more = {"minor": not found[0], "pace": 0.0 if found[0] else max(waits[True])}
         who = write.requester, *others
-        yield signal(part, write, Blame.REQUESTER, [gone], said, requesters=who, **more)
+        yield signal(part, write, ChangedBy.REQUESTER, [gone], said, requesters=who, **more)
         return
 
 
@@ -494,22 +494,25 @@ def storm(
 ) -> tuple[Declared, Signal]:
     """Return the signal of a requester whose writes move generation."""
     said, evidence = f"{write.requester.user} {what}", {"generation": write.generation_after}
-    return signal(STORM, write, Blame.REQUESTER, changed, said, evidence=evidence, **more)
+    return signal(STORM, write, ChangedBy.REQUESTER, changed, said, evidence=evidence, **more)
 
 
-def _own_turns(
+def _own_series(
     meant: Sequence[Change], writes: Sequence[Write]
 ) -> Iterator[tuple[Change, list[ValueChange]]]:
-    """Yield leaves with the latest turns of one writer, back to somebody else's.
+    """Yield leaves with the latest changes of one writer, back to somebody else's.
 
-    Each turn begins where the one before it ended: what is between them was not seen.
+    Each change begins where the one before it ended: what is between them was not seen.
     """
     for change, series in zip(meant, changes_of(meant, writes).values(), strict=False):
         found = series[-1:]
-        for turn in series[-2::-1]:
-            if turn.requester.writer != found[0].requester.writer or found[0].before != turn.value:
+        for point in series[-2::-1]:
+            if (
+                point.requester.writer != found[0].requester.writer
+                or found[0].before != point.value
+            ):
                 break
-            found.insert(0, turn)
+            found.insert(0, point)
         yield change, found
 
 
@@ -523,17 +526,17 @@ def _is_to_and_fro(series: Sequence[ValueChange]) -> bool:
         return False
     needed = _RETURNS_OF_TWO if len(often) == _TWO else _RETURNS
     is_fast = len(came) - len({*came}) >= needed and came[:-1].count(came[-1]) >= _VISITS
-    is_endless = part == "spec" and not is_switch and len(series) == _MOST_TURNS
+    is_endless = part == "spec" and not is_switch and len(series) == _MOST_POINTS
     return is_fast or (is_endless and _is_endless(series))
 
 
 def _is_endless(series: Sequence[ValueChange]) -> bool:
-    """Whether all turns are between two values, those of spec at any pace.
+    """Whether all changes are between two values, those of spec at any pace.
 
     There may be a reason for fewer, where one of the values stands for off, or beside spec.
     """
-    made, part = {turn.value for turn in series}, series[-1].change.key[0]
-    least = _LONG if part == "spec" and OFF.isdisjoint(made) else _MOST_TURNS
+    made, part = {point.value for point in series}, series[-1].change.key[0]
+    least = _LONG if part == "spec" and OFF.isdisjoint(made) else _MOST_POINTS
     seconds = series[-1].time - series[0].time
     is_soon = seconds < _ENDLESS_SECONDS.get(part, _ROLLOUT_SECONDS)
     return len(made) == _TWO and len(series) >= least and is_soon
@@ -541,12 +544,12 @@ def _is_endless(series: Sequence[ValueChange]) -> bool:
 
 def _is_flipping(series: Sequence[ValueChange]) -> bool:
     """Whether a state has gone to and fro so often within seconds: it may be a bad probe."""
-    is_fast = len(series) == _MOST_TURNS and series[-1].time - series[0].time < _WALK_SECONDS
+    is_fast = len(series) == _MOST_POINTS and series[-1].time - series[0].time < _WALK_SECONDS
     return is_fast or (series[-1].change.is_switch and _is_endless(series))
 
 
 def _is_switched(series: Sequence[ValueChange]) -> bool:
-    """Whether two values come by turns, faster than there can be a reason for."""
+    """Whether two values come alternately, faster than there can be a reason for."""
     came, often = _latest(series, _SWITCH_SECONDS)
     return len(often) == _TWO and len(came) - len({*came}) >= _SWITCH_RETURNS
 
@@ -555,14 +558,14 @@ def _latest(
     series: Sequence[ValueChange], seconds: float
 ) -> tuple[list[Digest | None], set[Digest | None]]:
     """Return the values of the last seconds with the one before, and which came more than once."""
-    recent = [turn for turn in series if turn.time > series[-1].time - seconds]
+    recent = [point for point in series if point.time > series[-1].time - seconds]
     came = [recent[0].before, *(change.value for change in recent)]
     return came, {value for value in came if came.count(value) > 1}
 
 
 def _is_new_each_time(series: Sequence[ValueChange]) -> bool:
     """Whether no value came twice, and none was taken away."""
-    made = [turn.value for turn in series]
+    made = [point.value for point in series]
     return len({series[0].before, *made}) > len(made) and None not in made
 
 
@@ -581,7 +584,7 @@ def _is_renewed(write: Write, series: Sequence[ValueChange], since: float) -> bo
 
 def _is_claimed(series: Sequence[ValueChange]) -> bool:
     """Whether a value was set again over another one."""
-    values = [turn.value for turn in series[-3:]]
+    values = [point.value for point in series[-3:]]
     return None not in values and len({*values}) < len(values)
 
 
@@ -610,12 +613,12 @@ def _put_back(write: Write, _: ObjectHistory) -> Answers:
         what = (
             f"put {field_names(back, write.object)} back, which {write.requester.user} had changed"
         )
-        yield signal(SPEC, write, Blame.OTHERS, back, f"another webhook {what}")
+        yield signal(SPEC, write, ChangedBy.OTHERS, back, f"another webhook {what}")
 
 
-class Turned(Question):
+class Reversals(Question):
     """See the module."""
 
     findings: ClassVar = (OSCILLATION, SPEC, METADATA, STORM)
     seen = (_put_back,)
-    stored = (_turned_back, _taken_out)
+    stored = (_reversals, _taken_out)
