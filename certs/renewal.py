@@ -137,10 +137,10 @@ def ensure(
             write_files(folder, {name: due.files[name] for name in changed})
     except OSError as error:
         reason = f"cannot be written ({error.strerror}): name a writable folder"
-        refusal = pem.PairFileError(folder, reason)
+        unusable = pem.PairFileError(folder, reason)
         if not due.is_usable:
-            raise refusal from error
-        return Ensured(pem.PairSnapshot.of(files), reason=f"{due.reason}; {refusal}")
+            raise unusable from error
+        return Ensured(pem.PairSnapshot.of(files), reason=f"{due.reason}; {unusable}")
     action = "authority-issued" if CA_KEY_FILE in changed else "leaf-issued"
     return Ensured(pem.PairSnapshot.of(due.files), action, due.reason)
 

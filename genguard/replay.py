@@ -133,8 +133,8 @@ class Replay:
         except RecursionError:
             is_too_deep, phase, body = True, Phase.MUTATE, line.strip()
         reply = review(body, phase, self._dependencies, self._clock)
-        if reply.result.refused is not None:
-            yield self.leave_out(where, TOO_DEEP if is_too_deep else str(reply.result.refused))
+        if reply.result.rejected is not None:
+            yield self.leave_out(where, TOO_DEEP if is_too_deep else str(reply.result.rejected))
             return
         self._counts["reviews"] += 1
         if reply.result.patch:

@@ -21,7 +21,7 @@ from genguard.admission.decode import (
     decode_envelope,
     decode_review,
 )
-from genguard.admission.encode import encode_allowed, encode_refusal
+from genguard.admission.encode import encode_allowed, encode_rejection
 from genguard.admission.review import (
     AdmissionRequest,
     JoinKey,
@@ -96,7 +96,7 @@ class ReviewResult(msgspec.Struct, frozen=True):
     patch: tuple[PatchOperation, ...] = ()
     dropped: tuple[Edit, ...] = ()
     skipped: Skipped | None = None
-    refused: UndecodableReviewError | None = None
+    rejected: UndecodableReviewError | None = None
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -274,8 +274,8 @@ def _repeat_annotations(
 
 
 def _refuse(error: UndecodableReviewError) -> Reply:
-    body = encode_refusal(error.reason, error.field, error.code)
-    return Reply(error.status, body, ReviewResult(refused=error))
+    body = encode_rejection(error.reason, error.field, error.code)
+    return Reply(error.status, body, ReviewResult(rejected=error))
 
 
 def _allow_undecoded(body: bytes) -> Reply:

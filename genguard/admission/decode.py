@@ -1,4 +1,4 @@
-"""Decodes an AdmissionReview, or says why it is none: the only place where input is refused.
+"""Decodes an AdmissionReview, or says why it is none: the only place where input is rejected.
 
 Error messages name the field path and what is wrong with it, never a value found there.
 

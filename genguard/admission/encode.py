@@ -35,6 +35,6 @@ def encode_allowed(
     return _encoder.encode(review)
 
 
-def encode_refusal(reason: str, field: str, code: str) -> bytes:
+def encode_rejection(reason: str, field: str, code: str) -> bytes:
     """The body of a 4xx: what is wrong, where, and that nothing was examined."""
     return _encoder.encode({"error": code, "field": field, "message": reason})

@@ -100,7 +100,7 @@ def test_what_is_no_review_is_refused_and_examined_by_nobody(body):
     reply = review(body, Phase.MUTATE, make_dependencies(), 0.0)
     assert reply.status == 400
     assert reply.result.request is None
-    assert reply.result.refused is not None
+    assert reply.result.rejected is not None
 
 
 def test_what_is_nested_too_deep_and_names_no_uid_cannot_be_answered():

@@ -25,13 +25,13 @@ def keep_private(path: Path) -> None:
     if not stat.S_ISREG(found.st_mode):
         return
     if found.st_uid != os.geteuid():
-        raise _refusal(path, "it belongs to another user, who may read it")
+        raise _not_private(path, "it belongs to another user, who may read it")
     if not found.st_mode & _OTHERS:
         return
     with contextlib.suppress(OSError):
         path.chmod(0o600)
     if path.stat().st_mode & _OTHERS:  # some file systems change no mode and report no error
-        raise _refusal(path, "others may read it, and its mode cannot be changed")
+        raise _not_private(path, "others may read it, and its mode cannot be changed")
     mode = f"{stat.S_IMODE(found.st_mode):04o}"
     fields = {"file": str(path), "before": mode, "now": "0600"}
     LOGGER.warning(
@@ -39,7 +39,7 @@ def keep_private(path: Path) -> None:
     )
 
 
-def _refusal(path: Path, why: str) -> NotPrivateError:
+def _not_private(path: Path, why: str) -> NotPrivateError:
     return NotPrivateError(
         errno.EACCES, f"{why}; name a file of this user's own with mode 0600", str(path)
     )

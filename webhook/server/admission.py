@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 from aiohttp import web
 
 from genguard.admission.decode import HEAD_BYTES, name_in_head
-from genguard.admission.encode import encode_refusal
+from genguard.admission.encode import encode_rejection
 from genguard.admission.review import Phase
 from genguard.objects.fields import to_field_path
 from genguard.review import Dependencies, ReviewResult, Skipped, awaited_intent, review
 from genguard.rules.annotations import MOST_SHOWN
 from genguard.rules.assign_generation import AssignGeneration
-from webhook.server.body import Bodies, LargeReviews, OverloadedError, RefusedRequestError
+from webhook.server.body import Bodies, LargeReviews, OverloadedError, RejectedRequestError
 from webhook.server.certificate import ClientRejection
 from webhook.server.connection import Connection, connection_of
 from webhook.server.detecting import Detecting
@@ -87,11 +87,13 @@ class AdmissionHandler:
         try:
             if connection.is_untrusted:  # its connection was counted
                 message = "this client's name is not allowed"
-                response = _refusal(RefusedRequestError(403, ClientRejection.NOT_ALLOWED, message))
+                response = _rejection(
+                    RejectedRequestError(403, ClientRejection.NOT_ALLOWED, message)
+                )
             else:
                 response = await self._answer(request, connection, route, arrived)
-        except RefusedRequestError as error:
-            response = _refusal(error)
+        except RejectedRequestError as error:
+            response = _rejection(error)
             if isinstance(error, OverloadedError):
                 self.overload.reject(error.rejected)
                 self.detecting.shed(name_in_head(error.head))
@@ -111,9 +113,9 @@ class AdmissionHandler:
     ) -> web.Response:
         phase, asked_seconds = route
         if phase is None:
-            raise RefusedRequestError(404, "unknown_path", "POST /intent, /mutate or /outcome")
+            raise RejectedRequestError(404, "unknown_path", "POST /intent, /mutate or /outcome")
         if request.method != "POST":
-            raise RefusedRequestError(405, "wrong_method", "send an AdmissionReview with POST")
+            raise RejectedRequestError(405, "wrong_method", "send an AdmissionReview with POST")
         body = await self._bodies.read(request, asked_seconds)
         begun = self.last_request = time.monotonic()
         seconds = self.limits.answer_seconds if asked_seconds is None else asked_seconds
@@ -148,8 +150,8 @@ class AdmissionHandler:
         self, phase: Phase, body: bytes, result: ReviewResult, *, audit_only: bool, is_large: bool
     ) -> None:
         """Record a review, hand it to detection, and log what was repaired, dropped or left out."""
-        if result.refused is not None:
-            field, code = result.refused.field, result.refused.code
+        if result.rejected is not None:
+            field, code = result.rejected.field, result.rejected.code
             fields = {"phase": phase, "field": field, "code": code}
             LOGGER.warning("undecodable", extra={"fields": fields})
             return
@@ -235,9 +237,9 @@ def _where(result: ReviewResult) -> dict[str, str]:
 _JSON: Final = {"Content-Type": "application/json"}
 
 
-def _refusal(error: RefusedRequestError) -> web.Response:
+def _rejection(error: RejectedRequestError) -> web.Response:
     response = web.Response(
-        body=encode_refusal(str(error), "", error.code), status=error.status, headers=_JSON
+        body=encode_rejection(str(error), "", error.code), status=error.status, headers=_JSON
     )
     if isinstance(error, OverloadedError):
         response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)

@@ -30,8 +30,8 @@ _FEW_BYTES: Final = 16 * 1024
 """A body of so many bytes is not counted: whatever it has, it is examined within 3 ms."""
 
 
-class RefusedRequestError(Exception):
-    """A request that is refused before its body is decoded: its HTTP status, and why in a word."""
+class RejectedRequestError(Exception):
+    """A request that is rejected before its body is decoded: its HTTP status, and why in a word."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class RefusedRequestError(Exception):
         self.code: Final = code
 
 
-class OverloadedError(RefusedRequestError):
+class OverloadedError(RejectedRequestError):
     """There is too much to do already; the client is asked to try again.
 
     head  the first bytes of the body, as far as it was read
@@ -51,8 +51,8 @@ class OverloadedError(RefusedRequestError):
         self.head = head
 
 
-def _too_large() -> RefusedRequestError:
-    return RefusedRequestError(413, "too_large", f"the body may have {MAX_BODY_BYTES} bytes")
+def _too_large() -> RejectedRequestError:
+    return RejectedRequestError(413, "too_large", f"the body may have {MAX_BODY_BYTES} bytes")
 
 
 class Bodies:
@@ -76,10 +76,10 @@ class Bodies:
         headers = request.headers
         media_type = headers.get("Content-Type", "")
         if media_type != _JSON and media_type.partition(";")[0].strip().lower() != _JSON:
-            raise RefusedRequestError(415, "wrong_media_type", f"Content-Type must be {_JSON}")
+            raise RejectedRequestError(415, "wrong_media_type", f"Content-Type must be {_JSON}")
         if headers.get("Content-Encoding", "identity") != "identity":
             message = "Content-Encoding is not supported; send the body as it is"
-            raise RefusedRequestError(415, "wrong_media_type", message)
+            raise RejectedRequestError(415, "wrong_media_type", message)
         declared, content = request.content_length, request.content
         if declared is not None and declared > MAX_BODY_BYTES:
             raise _too_large()
@@ -105,7 +105,7 @@ class Bodies:
         except TimeoutError:
             if deadline not in self._reading:
                 raise OverloadedError(Rejected.READING, bytes(body[:HEAD_BYTES])) from None
-            raise RefusedRequestError(408, "too_slow", "the body did not arrive in time") from None
+            raise RejectedRequestError(408, "too_slow", "the body did not arrive in time") from None
         except OverloadedError as error:
             error.head = bytes(body[:HEAD_BYTES])
             raise

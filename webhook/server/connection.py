@@ -23,7 +23,7 @@ from typing import Final, cast
 
 from aiohttp import web
 
-from genguard.admission.encode import encode_refusal
+from genguard.admission.encode import encode_rejection
 from webhook.server.certificate import Clients
 from webhook.server.options import KEEPALIVE_SECONDS, Limits
 from webhook.server.overload import LoopLag
@@ -32,7 +32,7 @@ from webhook.telemetry.logs import LOGGER
 TOO_MANY: Final = "too-many-connections"
 _PAUSE_SECONDS: Final = 1.0
 """Until connections are accepted again where no descriptor was left."""
-_FAILED: Final = encode_refusal("genguard failed; its log says where", "", "internal")
+_FAILED: Final = encode_rejection("genguard failed; its log says where", "", "internal")
 
 
 class Connection(web.RequestHandler):
@@ -101,7 +101,7 @@ class Connection(web.RequestHandler):
         if status < HTTPStatus.INTERNAL_SERVER_ERROR:
             self._port.on_drop("bad_http")
             LOGGER.warning("bad http", extra={"fields": {"error": type(exc).__name__}})
-            body = encode_refusal("this is no HTTP/1.1 request", "", "bad_http")
+            body = encode_rejection("this is no HTTP/1.1 request", "", "bad_http")
         else:
             LOGGER.error("handler failed", exc_info=exc)
             body = _FAILED

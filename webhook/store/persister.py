@@ -293,7 +293,7 @@ class SqliteFile:
                 self._take()
                 keep_private(path)
             except (OSError, sqlite3.Error) as error:
-                raise _refusal(path, error) from error
+                raise _unusable(path, error) from error
             undo.pop_all()
 
     async def load(self) -> list[Row]:
@@ -304,7 +304,7 @@ class SqliteFile:
             found = self._file.execute("SELECT name, content FROM kept WHERE kind = 'findings'")
             return [(str(name), bytes(content)) for name, content in found]
         except sqlite3.Error as error:
-            raise _refusal(self._path, error) from error
+            raise _unusable(self._path, error) from error
 
     async def save(self, rows: Sequence[Row], brief: Sequence[Row] = ()) -> int:
         """Replace all rows, in one transaction. Raises NotSavedError."""
@@ -344,10 +344,10 @@ class SqliteFile:
         application, form = self._number("application_id"), self._number("user_version")
         if application or self._number("schema_version"):
             if application != _APPLICATION:
-                raise _refusal(self._path, f"it is no file of genguard's; {_START_ANEW}")
+                raise _unusable(self._path, f"it is no file of genguard's; {_START_ANEW}")
             if form != _FORM:
                 reason = f"it was written by another version of genguard; {_START_ANEW}"
-                raise _refusal(self._path, reason)
+                raise _unusable(self._path, reason)
         self._file.execute("COMMIT")
 
     def _number(self, pragma: str) -> int:
@@ -360,7 +360,7 @@ def _code(error: sqlite3.Error) -> int:
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
-def _refusal(path: Path, reason: str | Exception) -> BadStoreError:
+def _unusable(path: Path, reason: str | Exception) -> BadStoreError:
     kind = BadStoreError
     if isinstance(reason, sqlite3.Error):
         code = _code(reason)
@@ -387,7 +387,7 @@ def move_aside(path: Path, at: datetime) -> Path:
             continue
         except OSError as error:
             reason = f"it is damaged, and cannot be moved aside: {error.strerror}"
-            raise _refusal(path, reason) from error
+            raise _unusable(path, reason) from error
     return aside
 
 

@@ -172,7 +172,7 @@ class Metrics:
 
 def decision_of(result: ReviewResult, *, audit_only: bool) -> str:
     """Return what was decided of a review, in one word."""
-    if result.refused is not None:
+    if result.rejected is not None:
         return "undecodable"
     if result.skipped is not None:
         return "skipped"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from genguard.admission.encode import encode_allowed, encode_refusal
+from genguard.admission.encode import encode_allowed, encode_rejection
 from genguard.admission.review import V1, V1BETA1, PatchOperation, Phase
 from tests.cases_loader import Case, table
 from tests.contract_of_answers import violations
@@ -60,6 +60,6 @@ def test_an_answer_without_operations_carries_no_patch_at_all():
     assert bare == {"uid": "u", "allowed": True}
 
 
-def test_a_refusal_says_what_and_where():
-    body = json.loads(encode_refusal("required", "request.uid", "invalid_field"))
+def test_a_rejection_says_what_and_where():
+    body = json.loads(encode_rejection("required", "request.uid", "invalid_field"))
     assert body == {"error": "invalid_field", "field": "request.uid", "message": "required"}
