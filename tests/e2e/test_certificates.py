@@ -116,12 +116,7 @@ def registered(plane: ControlPlane, guards: dict[str, Genguard]) -> Iterator[Non
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
-    """One of its own, whose registrations nobody else changes.
-
-    An API server may go by the old state of a registration until it changes again, if another one
-    was changed at the same moment (apiserver pkg/admission/configuration/
-    mutating_webhook_manager.go: what it evaluates then, it caches by name).
-    """
+    """One of its own: on the shared one integration/test_registrations.py takes the same names."""
     with ControlPlane(AUDITED) as running:
         yield running
 
