@@ -192,7 +192,7 @@ class _Scan(NamedTuple):
         ]
         async with ObjectWatch(self.rest, self.kinds, targets, tell) as objects:
             first = await _undone(objects)
-            tell(f"{len(first)} objects are not done: they are looked at again at the end")
+            tell(f"not done now: {len(first)}; looked at again at the end")
             await asyncio.sleep(self.seconds)
             last = await _undone(objects)
         return [of_stuck(view) for uid, view in last.items() if uid in first]

@@ -5,7 +5,7 @@ Whoever asks about anything else is told so, with the command that changes it.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from genguard.admission.matching import NAME_LABEL, Writes, may_match
 from genguard.explain.explanation import served_row
@@ -15,6 +15,9 @@ from genguard.linting.hook import Hook, read_hooks
 from genguard.objects.served import Served, UnknownTargetError, find
 from genguard.versions import NEVER_WATCHED
 from webhook.manifest.documents import KUBE_SYSTEM
+
+_AGAIN: Final = "repeat genguard install with its flags and"
+"""No whole command: without its other flags it would change the mode or the image."""
 
 
 @dataclass(slots=True)
@@ -65,7 +68,7 @@ class Coverage:
     def _why_not_watched(self, resource: str) -> str:
         if resource in self.watched:
             return f"{resource} cannot be read: run genguard install again"
-        usual = f"{resource}: genguard install --watch-kinds {resource}"
+        usual = f"{resource}: {_AGAIN} --watch-kinds {resource}"
         return NEVER_WATCHED.get(resource, usual)
 
     def _why_not_selected(self, namespace: str) -> str:
@@ -74,7 +77,7 @@ class Coverage:
             return ""
         why = "the registrations leave it out"
         if namespace == KUBE_SYSTEM:
-            why = "genguard install --include-kube-system"
+            why = f"{_AGAIN} --include-kube-system"
         return f"{namespace} is not watched: {why}"
 
     def _kinds(self) -> Iterator[Served]:
