@@ -16,7 +16,7 @@ from genguard.objects.served import Served, UnknownTargetError, find
 from genguard.versions import NEVER_WATCHED
 from webhook.manifest.documents import KUBE_SYSTEM
 
-_AGAIN: Final = "repeat genguard install with its flags and"
+_AGAIN: Final = "repeat the install with its flags and"
 """No whole command: without its other flags it would change the mode or the image."""
 
 
