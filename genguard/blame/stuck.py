@@ -69,9 +69,11 @@ class Culprits:
         """Return the findings about one object, the worst first."""
         resources = sorted(self._resources.get((view.group, view.kind), ()))
         named = [FoundObject(view.group, "", r, view.namespace, view.name, "") for r in resources]
-        paths, now = [view.uid, *(found.identity for found in named)], self._clock()
+        identities, now = [view.uid, *(found.identity for found in named)], self._clock()
         over: dict[str, bool] = {}  # by cause, which may go on elsewhere
-        for finding in (finding for path in paths for finding in self._about.get(path, ())):
+        for finding in (
+            finding for identity in identities for finding in self._about.get(identity, ())
+        ):
             name = finding.above if finding.above in self._known else finding.id
             over[name] = over.get(name, True) and finding.is_ending(now)
         causes = [self._known[name] for name in over]

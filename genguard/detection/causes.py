@@ -181,7 +181,7 @@ def beneath_causes(findings: Iterable[Finding]) -> list[Finding]:
 def _cause(
     state: FindingState, by_name: Mapping[str, Sequence[FindingState]]
 ) -> FindingState | None:
-    if len(state.users) != 1 or state.blames != {ChangedBy.REQUESTER}:
+    if len(state.users) != 1 or state.changed_by != {ChangedBy.REQUESTER}:
         return None
     (user,) = state.users
     if state.detector == _STALLED:

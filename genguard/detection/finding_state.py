@@ -175,10 +175,8 @@ class FindingState(msgspec.Struct, gc=False):
         about: dict[str, Any] = {}
         if signal.changed_by in _MADE:
             webhooks, about = write.called.about(signal.paths, again=signal.reinvoked)
-        is_clear, is_complete = (
-            any(account.is_complete for account in self.accounts),
-            write.is_fully_seen,
-        )
+        is_complete = write.is_fully_seen
+        is_clear = any(account.is_complete for account in self.accounts)
         if is_complete and not is_clear:
             # Writes that were seen in part make nobody less certain.
             self.accounts = {}
@@ -207,7 +205,7 @@ class FindingState(msgspec.Struct, gc=False):
         self.sample, self.evidence = b"", self.evidence[-1:]
 
     @property
-    def blames(self) -> set[ChangedBy]:
+    def changed_by(self) -> set[ChangedBy]:
         """Return between which phases the signals happened."""
         return {account.changed_by for account in self.accounts}
 
@@ -237,8 +235,9 @@ class FindingState(msgspec.Struct, gc=False):
                 sets[policy, writer] += count * is_set
             for each in account.requesters:
                 often[Requester(each.user, each.manager)] += count
-        blames, blamed = self.blames, [x for account in self.accounts for x in account.requesters]
-        is_sure = blames.isdisjoint((ChangedBy.EITHER, ChangedBy.SERVER))
+        blamed = [x for account in self.accounts for x in account.requesters]
+        is_sure = self.changed_by.isdisjoint((ChangedBy.EITHER, ChangedBy.SERVER))
+        is_by_others = ChangedBy.OTHERS in self.changed_by
         setters = {pair for pair, n in sets.items() if is_sure and 2 * n > writes[pair[1]]}
         likely = {policy for policy, _ in setters}
         names = mutators.by_age({policy for policy, _ in sets}, began)
@@ -266,10 +265,10 @@ class FindingState(msgspec.Struct, gc=False):
         ]
         requesters = sorted(found, key=lambda actor: actor.confidence.rank)
         webhooks = [
-            Actor("webhook", name, "", sure if ChangedBy.OTHERS in blames else Confidence.POSSIBLE)
+            Actor("webhook", name, "", sure if is_by_others else Confidence.POSSIBLE)
             for name, sure in candidates
         ]
-        return (*webhooks, *requesters) if ChangedBy.OTHERS in blames else (*requesters, *webhooks)
+        return (*webhooks, *requesters) if is_by_others else (*requesters, *webhooks)
 
     @property
     def severity(self) -> Severity:

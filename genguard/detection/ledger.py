@@ -168,7 +168,7 @@ class Ledger:
         causes, known, found = root_causes(entries), {entry.id: entry for entry in entries}, []
         shared: defaultdict[str, Shared] = defaultdict(Counter)
         for entry in entries:
-            if ChangedBy.OTHERS in entry.blames:
+            if ChangedBy.OTHERS in entry.changed_by:
                 names = entry.webhooks
                 shared[entry.detector].update((name, len(names) == 1) for name in names)
 
@@ -304,7 +304,7 @@ class Ledger:
     def _finding(
         self, entry: FindingState, why: FindingState | None, candidates: Candidates
     ) -> Finding:
-        """Return a finding as it is told; an actor who only follows another is not certain."""
+        """Return a finding as it is told; an actor who only reacts to another is not certain."""
         where = FoundObject(*msgspec.structs.astuple(entry.object))
         began, missed = entry.first + self._ahead, entry.missed_since
         actors, at = entry.actors(candidates, self._mutators, began), rfc3339(began)

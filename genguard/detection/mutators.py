@@ -7,9 +7,9 @@ The webhooks of genguard, also of another genguard in the cluster, are never amo
 about contents are asked while a review is at hand, see Observation.
 
 Where several webhooks may have changed a write, other writes tell more. One that came through
-unchanged speaks for each webhook that was called for it: most for writes of the same place in the
-API, less for other writes of the same sort (of status, or not), since a webhook with an old type
-knows only some kinds. A finding in which a webhook stands alone speaks against it everywhere.
+unchanged speaks for each webhook that was called for it: most for writes of the same resource, less
+for other writes of the same sort (of status, or not), since a webhook with an old type knows only
+some kinds. A finding in which a webhook stands alone speaks against it everywhere.
 """
 
 from collections import Counter
@@ -202,12 +202,8 @@ class Mutators:
 
     def _conditional_in(self, request: AdmissionRequest) -> Sequence[Registration]:
         wire = request.wire
-        location = ResourceKind(wire.resource.group, wire.resource.resource, wire.sub_resource)
-        return (
-            [other for other in self.others if other.conditions]
-            if location in self._changed
-            else ()
-        )
+        kind = ResourceKind(wire.resource.group, wire.resource.resource, wire.sub_resource)
+        return [other for other in self.others if other.conditions] if kind in self._changed else ()
 
     def policies_in(self, request: AdmissionRequest) -> tuple[Acted, ...]:
         """Return the policies that may have acted on a request."""

@@ -361,9 +361,8 @@ def _beginning(writes: Sequence[RecordedWrite], numbers: AbstractSet[Field]) -> 
                     document["kind"] = kind_of(group, resource) or "Scaled"
                 same = (w.request["operation"] for w in writes if w.object == where)
                 if ("DELETE", "UPDATE") in pairwise(same):  # something holds it
-                    document["metadata"]["finalizers"] = (
-                        document["metadata"].get("finalizers") or _HELD
-                    )
+                    metadata = document["metadata"]
+                    metadata["finalizers"] = metadata.get("finalizers") or _HELD
                 yield document
 
 

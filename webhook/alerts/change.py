@@ -19,7 +19,7 @@ _LEVELS: Final = {
 class Transition(StrEnum):
     """How a finding changed. Further signals are no change, or a loop would alert endlessly.
 
-    FOLDED: it was a warning or worse, and another finding is now known to cause it, or to be
+    FOLDED: it was a warning or worse, and is now known to be caused by another finding, or to be
             part of one
     """
 

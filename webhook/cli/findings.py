@@ -78,7 +78,7 @@ class FindingFilter(NamedTuple):
         return [name for names in asked for name in names]
 
     def select(self, findings: Sequence[Finding], now: float) -> list[Finding]:
-        """Return those that are meant; one that follows from another stands directly beneath it."""
+        """Return those that are meant; one that another causes stands directly beneath it."""
         return beneath_causes(finding for finding in findings if self._is_meant(finding, now))
 
     def _is_meant(self, finding: Finding, now: float) -> bool:

@@ -1,4 +1,4 @@
-"""Watches the objects that a verb asks for, and what they own, by watches."""
+"""Watches the objects that a verb asks for, and what they own."""
 
 import asyncio
 import time

@@ -131,7 +131,7 @@ def pack(rows: Sequence[Row], brief: Sequence[Row]) -> tuple[bytes, int]:
 
 
 def unpack(data: bytes) -> tuple[Row, ...]:
-    """Return the rows of a block. Raises DamagedStoreError."""
+    """Return the rows of a block. Raises CorruptStoreError."""
     try:
         if get_frame_parameters(data).content_size > _MOST_UNPACKED:
             raise CorruptStoreError("larger than any that is written")

@@ -173,7 +173,7 @@ class Dashboard:
     async def _json(self, context: PageContext, load: Load, request: web.Request) -> web.Response:
         try:
             async with self._queue.wait_slot():
-                # /api/server is about this replica. News are asked for too often to be forwarded.
+                # /api/server is about this replica. Changes are asked for too often to forward.
                 is_own = load in (_load_server, self._load_changes)
                 if not is_own and (answer := await self._forwarded(context, request)):
                     return answer

@@ -166,12 +166,12 @@ async def registrations(rest: Rest) -> list[Document]:
 
 async def _check_release(rest: Rest, server: Sequence[Document]) -> None:
     """Refuse where Helm manages the server or a registration: it would not know of it."""
-    for named in (*server, *(registration_of(*named) for named in REGISTRATIONS)):
-        live = await find(rest, named)
+    for document in (*server, *(registration_of(*named) for named in REGISTRATIONS)):
+        live = await find(rest, document)
         if live is not None and (release := release_of(live)):
             name, _, where = release.partition(" ")
-            message = f"{title_of(named)} is managed by the Helm release {release}. Change it with "
-            message += f"helm upgrade {name} CHART {where} --reuse-values, or remove it with "
+            message = f"{title_of(document)} is managed by the Helm release {release}. Change it "
+            message += f"with helm upgrade {name} CHART {where} --reuse-values, or remove it with "
             raise RefusedError(HTTPStatus.CONFLICT, f"{message}helm uninstall {release}")
 
 
@@ -183,18 +183,18 @@ def _everything(namespace: str) -> list[Document]:
     return list({path_of(document): document for document in rendered}.values())
 
 
-async def _required(rest: Rest, named: Document, message: str) -> Document:
+async def _required(rest: Rest, document: Document, message: str) -> Document:
     """Return an object that must be there already. Raises RefusedError, also without it."""
-    if found := await find(rest, named):
+    if found := await find(rest, document):
         return found
     raise RefusedError(HTTPStatus.NOT_FOUND, message)
 
 
 async def _password(rest: Rest, namespace: str) -> Step:
     """Plan the Secret of the Valkey that is installed: a password is kept, or made."""
-    named = secret_of(namespace, STORE_SECRET)
-    if decoded(await find(rest, named) or {}).get(PASSWORD):
-        return Step(Action.UNCHANGED, named)
+    secret = secret_of(namespace, STORE_SECRET)
+    if decoded(await find(rest, secret) or {}).get(PASSWORD):
+        return Step(Action.UNCHANGED, secret)
     step = await plan_step(rest, store_secret(namespace, secrets.token_urlsafe(_SECRET_BYTES)))
     return step._replace(note="a password, not shown")
 

@@ -153,9 +153,9 @@ class ConnectedCluster:
         """Restore the findings of a ConfigMap, and save them there."""
         settings = self._app.settings
         show = detecting.show if settings.standby or settings.shares else None
-        location = FindingsConfigMap(self.rest, self._namespace, name)
+        storage = FindingsConfigMap(self.rest, self._namespace, name)
         ledger = detecting.detection.ledger
-        persister = Persister(ledger, location, leadership, detecting.take_over, show)
+        persister = Persister(ledger, storage, leadership, detecting.take_over, show)
         await persister.load()
         await self._enter(persister.running(self._app.metrics, self._app.supervisor))
 

@@ -90,7 +90,7 @@ class Storage(Protocol):
     async def load(self) -> Sequence[Row] | None:
         """Return all rows; None where they are still those of the last call.
 
-        Raises DamagedStoreError.
+        Raises CorruptStoreError.
         """
 
     async def save(self, rows: Sequence[Row], brief: Sequence[Row]) -> int:
@@ -126,9 +126,9 @@ class Persister:
     _is_failing: bool = False
 
     async def load(self) -> None:
-        """Restore what is saved. Raises BadStoreError; DamagedStoreError where it is corrupt.
+        """Restore what is saved. Raises BadStoreError; CorruptStoreError where it is corrupt.
 
-        A place of several replicas never raises: the server starts with nothing then.
+        With a storage of several replicas it never does: the server starts with nothing then.
         """
         try:
             async with asyncio.timeout(_CALL_SECONDS):
@@ -279,7 +279,7 @@ class SqliteFile:
         return str(self._path)
 
     def __init__(self, path: Path) -> None:
-        """Open or create the file. Raises BadStoreError; DamagedStoreError if it is corrupt."""
+        """Open or create the file. Raises BadStoreError; CorruptStoreError if it is corrupt."""
         self._path: Final = path
         with contextlib.ExitStack() as undo:
             try:
@@ -297,7 +297,7 @@ class SqliteFile:
             undo.pop_all()
 
     async def load(self) -> list[Row]:
-        """Return all rows. Raises BadStoreError; DamagedStoreError if it is corrupt."""
+        """Return all rows. Raises BadStoreError; CorruptStoreError if it is corrupt."""
         try:
             if not self._number("schema_version"):
                 return []

@@ -146,12 +146,12 @@ def _lost_of_metadata(write: Write, past: ObjectHistory) -> Answers:
     """
     if not write.is_mutated or write.subresource:
         return
-    lost, reversed_ones = write.metadata.rewritten, _reversed_again(write, past)
-    setters = {asked: write.requester.user for asked, _ in lost} | reversed_ones
+    lost, changed_back = write.metadata.rewritten, _reversed_again(write, past)
+    setters = {asked: write.requester.user for asked, _ in lost} | changed_back
     if setters:
         users = " and ".join(dict.fromkeys(setters.values()))
         said = f"another webhook changed {len(setters)} field(s) of metadata that {users} had set"
-        minor = not reversed_ones and not any(_is_lost(*pair, write, past) for pair in lost)
+        minor = not changed_back and not any(_is_lost(*pair, write, past) for pair in lost)
         yield signal(METADATA, write, ChangedBy.OTHERS, setters, said, minor=minor)
 
 

@@ -182,10 +182,8 @@ class Recreations(Question):
         self._of_one.put(where, found)
         if found.times < _LEAST_OF_COURSE:
             return
-        said, changed_by = (
-            f"{user} deletes what it has made, and makes the same again",
-            ChangedBy.REQUESTER,
-        )
+        changed_by = ChangedBy.REQUESTER
+        said = f"{user} deletes what it has made, and makes the same again"
         if found.is_changed and write.called.first:
             changed_by, said = ChangedBy.OTHERS, f"{said}: another webhook changed it each time"
         evidence = {"recreations": found.times}

@@ -104,10 +104,9 @@ def change_of(
         if last in above:
             own = write["resource"], write["namespace"], write["name"]
             resource, namespace, name = held.get("object") or own
-            held_number = server.get(resource, name, namespace or "default")["metadata"][
-                held["what"]
-            ]
-            above[last] = held_number + held["offset"] if held.get("offset") else held_number
+            metadata = server.get(resource, name, namespace or "default")["metadata"]
+            now = metadata[held["what"]]
+            above[last] = now + held["offset"] if held.get("offset") else now
     return made
 
 

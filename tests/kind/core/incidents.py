@@ -103,8 +103,8 @@ def missed(client: Client, install: Callable[..., object], ask: Ask) -> dict[str
         wait_until(lambda asked=asked: not ask(asked)["note"], every=1, what=asked)
     left = _missed([one for part in parts if part != SYSTEM for one in parts[part]], client, ask)
     told = ask(f"/api/findings?namespace={SYSTEM}")["note"]
-    assert told.startswith("kube-system is not watched: repeat the install with its flags")
-    assert told.endswith(" --include-kube-system")
+    hint = "repeat the install with its flags and --include-kube-system"
+    assert told == f"kube-system is not watched: {hint}"
     install("--include-kube-system")
     left += _missed(parts[SYSTEM], client, ask)
     for one in definitions:

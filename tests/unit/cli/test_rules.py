@@ -81,7 +81,7 @@ def test_the_rule_in_the_documents_passes_its_case(tmp_path):
     assert (result.exit_code, result.stdout) == (0, "1 cases: 1 pass, 0 fail\n")
 
 
-def test_status_tools_by_the_rules_of_a_file(file):
+def test_status_evaluates_by_the_rules_of_a_file(file):
     result = run("status", "--rules", str(file), "-f", "-", "-o", "json", text=f"--- {BROKEN}")
     assert result.exit_code == 0
     found = json.loads(result.stdout)
